@@ -171,6 +171,21 @@ pub(crate) fn describe(record: &TrajectoryRecord, failed: Option<bool>) -> (&'st
             ("cost", format!("{total_micro_usd} dollars so far"))
         }
         TrajectoryPayload::ProxyAttached => ("proxy", "attached".to_owned()),
+        TrajectoryPayload::RunDescribed { folder, command, host_version, model, exit_code } => {
+            let exit_code = exit_code.map(|code| code.to_string());
+            let fields = [
+                ("folder", folder),
+                ("command", command),
+                ("version", host_version),
+                ("model", model),
+                ("exit code", &exit_code),
+            ];
+            let fields =
+                fields.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+            let texts: Vec<String> =
+                fields.map(|(name, value)| format!("{name} {value}")).collect();
+            ("about", texts.join(", "))
+        }
         TrajectoryPayload::Resumed => ("resumed", String::new()),
         TrajectoryPayload::ContextCompacted { trigger } => {
             ("compacted", trigger.clone().unwrap_or_default())

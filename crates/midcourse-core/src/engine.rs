@@ -51,6 +51,10 @@ pub struct Engine {
 }
 
 impl Engine {
+    /// Number of this release's judgement. It is raised whenever the engine judges the same records
+    /// differently, so that what an earlier engine found can be recognised and computed again.
+    pub const VERSION: u32 = 1;
+
     /// An engine in live mode for a run that has no records yet.
     pub fn new(prompt: Prompt, analysis: TrajectoryAnalysisConfig) -> Self {
         let session = Session::new(analysis, prompt.name());

@@ -8,6 +8,11 @@ use serde::{Deserialize, Serialize};
 pub struct MicroUsd(u64);
 
 impl MicroUsd {
+    /// This many millionths of a US dollar.
+    pub const fn from_micro(micro: u64) -> Self {
+        Self(micro)
+    }
+
     /// The amount in millionths of a US dollar.
     pub const fn get(self) -> u64 {
         self.0

@@ -170,6 +170,7 @@ impl Session {
             | TrajectoryPayload::UsageReported { .. }
             | TrajectoryPayload::CostReported { .. }
             | TrajectoryPayload::ProxyAttached
+            | TrajectoryPayload::RunDescribed { .. }
             | TrajectoryPayload::Denied { .. }
             | TrajectoryPayload::Gap { .. }
             | TrajectoryPayload::Unread { .. } => {}

@@ -39,8 +39,11 @@ mod search;
 mod settings;
 mod spill;
 mod step;
+mod summaries;
+mod summary;
 mod synced_engine;
 mod tail;
+mod task;
 mod verify;
 mod verify_record;
 mod wal;
@@ -58,10 +61,11 @@ pub use read::{RecordAtSeq, RunKey, StoredRecord};
 pub use redact_run::RedactedRun;
 pub use repair::{Repaired, RepairedRun};
 pub use restore::Restored;
-pub use runs::RunSummary;
+pub use runs::{RunSummary, SummaryState};
 pub use search::{SearchHit, SearchIndex};
 pub use settings::{Durability, StoreSettings};
 pub use spill::{Backlog, Spilled, has_spilled, is_kept_in_memory};
+pub use summary::{Findings, Trouble};
 pub use synced_engine::SyncedEngine;
 pub use tail::{Cursor, RecordOfRun};
 pub use verify::Finding;
@@ -127,7 +131,7 @@ impl Store {
     /// Stores one event without showing it to an engine, so no message for the agent results.
     pub fn append(&mut self, event: Event) -> Result<Recorded, StoreError> {
         let event = PreparedEvent::new(event, &self.settings)?;
-        let appended = self.write(|connection| append::append(connection, &event))?;
+        let appended = self.write(|connection| append::append_unanalysed(connection, &event))?;
         Ok(recorded(event, appended))
     }
 
@@ -289,7 +293,7 @@ fn append_alone(
     event: &PreparedEvent,
 ) -> Result<Result<Appended, StoreError>, StoreError> {
     connection.prepare_cached("SAVEPOINT alone")?.execute([])?;
-    match append::append(connection, event) {
+    match append::append_unanalysed(connection, event) {
         Ok(appended) => {
             connection.prepare_cached("RELEASE alone")?.execute([])?;
             Ok(Ok(appended))

@@ -88,6 +88,7 @@ pub(super) fn payload(payload: &TrajectoryPayload) -> Option<ClarkPayload> {
         | Ours::UsageReported { .. }
         | Ours::CostReported { .. }
         | Ours::ProxyAttached
+        | Ours::RunDescribed { .. }
         | Ours::Resumed
         | Ours::Denied { .. }
         | Ours::ContextCompacted { .. }

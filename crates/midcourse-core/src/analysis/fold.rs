@@ -97,6 +97,7 @@ impl TrajectoryAnalysis {
             | TrajectoryPayload::DeadlineSet { .. }
             | TrajectoryPayload::ConfigApplied { .. }
             | TrajectoryPayload::FileCreated { .. }
+            | TrajectoryPayload::RunDescribed { .. }
             | TrajectoryPayload::ProxyAttached => {}
         }
     }

@@ -79,6 +79,13 @@ impl PatternType {
     }
 }
 
+impl PatternType {
+    /// Whether the behaviour is trouble. Waiting is not.
+    pub const fn is_trouble(&self) -> bool {
+        !matches!(self, Self::Waiting)
+    }
+}
+
 impl std::fmt::Display for PatternType {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())

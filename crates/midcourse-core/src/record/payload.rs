@@ -197,6 +197,25 @@ pub enum TrajectoryPayload {
     /// The model requests of this run go through midcourse's proxy. From now on, the proxy delivers
     /// messages to the agent, and midcourse's hooks do not.
     ProxyAttached,
+    /// Something about the run as a whole became known. A field that is present replaces what was
+    /// recorded in this field before.
+    RunDescribed {
+        /// The agent's working directory when the run began: the folder of its project.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        folder: Option<String>,
+        /// The command line with which the agent was started.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        command: Option<String>,
+        /// Version of the host.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        host_version: Option<String>,
+        /// Name of the model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+        /// Exit code of the command. If a signal ended it: 128 plus the number of the signal.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<i32>,
+    },
     /// The run was resumed after it had stopped.
     Resumed,
     /// A tool call was refused before it ran.
@@ -247,7 +266,7 @@ pub enum GapReason {
 
 impl TrajectoryPayload {
     /// Names of all kinds, as in the JSON of records.
-    pub const KINDS: [&'static str; 26] = [
+    pub const KINDS: [&'static str; 27] = [
         "run_started",
         "run_ended",
         "turn_started",
@@ -269,6 +288,7 @@ impl TrajectoryPayload {
         "usage_reported",
         "cost_reported",
         "proxy_attached",
+        "run_described",
         "resumed",
         "denied",
         "context_compacted",
@@ -300,6 +320,7 @@ impl TrajectoryPayload {
             Self::UsageReported { .. } => "usage_reported",
             Self::CostReported { .. } => "cost_reported",
             Self::ProxyAttached => "proxy_attached",
+            Self::RunDescribed { .. } => "run_described",
             Self::Resumed => "resumed",
             Self::Denied { .. } => "denied",
             Self::ContextCompacted { .. } => "context_compacted",

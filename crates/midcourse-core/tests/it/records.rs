@@ -80,6 +80,17 @@ fn payloads_that_only_midcourse_writes_have_a_fixed_json() {
             json!({"kind": "cost_reported", "total_micro_usd": 1_500_000}),
         ),
         (TrajectoryPayload::ProxyAttached, json!({"kind": "proxy_attached"})),
+        (
+            TrajectoryPayload::RunDescribed {
+                folder: Some("/home/me/project".to_owned()),
+                command: None,
+                host_version: None,
+                model: Some("model-1".to_owned()),
+                exit_code: Some(0),
+            },
+            json!({"kind": "run_described", "folder": "/home/me/project", "model": "model-1",
+                   "exit_code": 0}),
+        ),
         (TrajectoryPayload::Resumed, json!({"kind": "resumed"})),
         (
             TrajectoryPayload::Denied {

@@ -9,6 +9,7 @@ use super::append::{RunHead, run_head, seq_of_fact};
 use super::error::StoreError;
 use super::read::{self, Row};
 use super::run_counts::RunCounts;
+use super::summaries;
 
 /// Moves the records of a provisional run to the end of the run that adopts it, with new seqs and
 /// hashes. Child runs of the provisional run get the new parent. The caller has begun a
@@ -53,6 +54,8 @@ pub(super) fn adopt(
         params![provisional, identity.run_id.as_str()],
     )?;
     connection.execute("DELETE FROM checkpoints WHERE run = ?1", [held.id])?;
+    connection.execute("DELETE FROM summaries WHERE run = ?1", [held.id])?;
+    summaries::clear_engine(connection, run.id)?;
     connection.execute("DELETE FROM runs WHERE id = ?1", [held.id])?;
     Ok(run)
 }
@@ -68,7 +71,8 @@ fn move_record(connection: &Connection, row: &Row, run: &mut RunHead) -> Result<
     let payload = TrajectoryPayload::deserialize(row.value()?).ok();
     let counts =
         payload.as_ref().map(|payload| RunCounts::of(payload, row.failed)).unwrap_or_default();
-    counts.add(connection, run, i64::try_from(row.at).unwrap_or(i64::MAX))
+    counts.add(connection, run, i64::try_from(row.at).unwrap_or(i64::MAX))?;
+    payload.map_or(Ok(()), |payload| summaries::add(connection, run, &payload))
 }
 
 /// Moves the further reports about the moved records into the run too. Reports about deleted

@@ -15,7 +15,7 @@ use super::chain::Link;
 use super::error::StoreError;
 use super::prepare::{PreparedEvent, PreparedRecord};
 use super::run_counts::RunCounts;
-use super::{body, parents, read, report, schema};
+use super::{body, parents, read, report, schema, summaries};
 use crate::dedupe::{RecordStatus, other_end};
 
 /// The result of appending an event.
@@ -89,6 +89,28 @@ pub(super) fn append(
         return Ok(Appended::Existing(RecordStatus::Duplicate, stored.into_record()));
     }
     insert(connection, &mut run, &event.prepared).map(Appended::New)
+}
+
+/// Stores an event that no engine analyses. The engine's findings about the run are then incomplete
+/// if the event is one that the engine analyses: a message or the end of a call.
+pub(super) fn append_unanalysed(
+    connection: &Connection,
+    event: &PreparedEvent,
+) -> Result<Appended, StoreError> {
+    let appended = append(connection, event)?;
+    let is_analysed = matches!(
+        event.payload(),
+        TrajectoryPayload::MessageAppended { .. }
+            | TrajectoryPayload::ToolEnded { .. }
+            | TrajectoryPayload::Denied { .. }
+    );
+    if is_analysed
+        && matches!(appended, Appended::New(_))
+        && let Some(run) = run_head(connection, event.run.run_id.as_str())?
+    {
+        summaries::clear_engine(connection, run.id)?;
+    }
+    Ok(appended)
 }
 
 /// The stored record with this event's fact key and payload kind.
@@ -223,6 +245,7 @@ pub(super) fn insert(
     run.next_seq = run.next_seq.saturating_add(1);
     run.link = link;
     RunCounts::of(payload, failed).add(connection, run, prepared.at_ms)?;
+    summaries::add(connection, run, payload)?;
     Ok(seq)
 }
 

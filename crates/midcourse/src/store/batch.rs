@@ -22,6 +22,7 @@ use super::loss::LossNote;
 use super::prepare::{PreparedEvent, PreparedRecord};
 use super::settings::StoreSettings;
 use super::spill::{self, Spilled};
+use super::summaries;
 use super::synced_engine::SyncedEngine;
 use crate::data_dir::DataDir;
 use crate::event::{Channel, Event, Source};
@@ -196,6 +197,14 @@ impl Batch {
         if let Some(checkpoint) = checkpoint {
             save_checkpoint(connection, head.id, folded, checkpoint)?;
         }
+        match self.progress {
+            Progress::Current if self.head.is_none() => summaries::set_engine(connection, head.id)?,
+            Progress::Behind(_) | Progress::Unknown => {
+                summaries::clear_engine(connection, head.id)?
+            }
+            Progress::Current | Progress::NotNeeded => {}
+        }
+        summaries::add_patterns(connection, head.id, &self.step.patterns)?;
         Ok(Some(Written { appended, head }))
     }
 

@@ -67,7 +67,7 @@ fn import_event(
     mut event: PreparedEvent,
 ) -> Result<(RecordStatus, bool), StoreError> {
     let Some(seq) = seq else {
-        return Ok((status(&append::append(connection, &event)?), false));
+        return Ok((status(&append::append_unanalysed(connection, &event)?), false));
     };
     if is_stored_at(connection, seq, &event)? {
         return Ok((RecordStatus::Duplicate, false));
@@ -80,7 +80,7 @@ fn import_event(
         let key = format!("import:{seq}:{}", hash.get(..16).unwrap_or_default());
         event.prepared.fact = Some(key.into());
     }
-    let status = status(&append::append(connection, &event)?);
+    let status = status(&append::append_unanalysed(connection, &event)?);
     Ok((status, moves && status == RecordStatus::New))
 }
 

@@ -13,6 +13,7 @@ use super::chain::Link;
 use super::error::StoreError;
 use super::prepare::{PreparedEvent, PreparedRecord};
 use super::settings::StoreSettings;
+use super::summaries;
 use crate::event::{Channel, FactKey, Source};
 
 /// How many ancestors of a run are followed. If there are more, the runs probably form a cycle, and
@@ -129,7 +130,9 @@ fn insert_row(
             i64::try_from(at.unix_ms()).unwrap_or(i64::MAX),
             link.as_bytes(),
         ])?;
-    Ok(RunHead { id: connection.last_insert_rowid(), next_seq: 0, link })
+    let id = connection.last_insert_rowid();
+    summaries::begin(connection, id)?;
+    Ok(RunHead { id, next_seq: 0, link })
 }
 
 fn depth(identity: &RunIdentity) -> i64 {

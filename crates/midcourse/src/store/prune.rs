@@ -169,6 +169,7 @@ fn remove(connection: &Connection, run: i64) -> Result<(), StoreError> {
         "DELETE FROM records WHERE run = ?1",
         "DELETE FROM reports WHERE run = ?1",
         "DELETE FROM checkpoints WHERE run = ?1",
+        "DELETE FROM summaries WHERE run = ?1",
         "DELETE FROM runs WHERE id = ?1",
     ] {
         connection.execute(statement, [run])?;

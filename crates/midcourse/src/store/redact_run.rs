@@ -241,6 +241,8 @@ impl Redacting<'_> {
         // The checkpoint may contain excerpts of the old text. The engine computes it again from
         // the records.
         self.connection.execute("DELETE FROM checkpoints WHERE run = ?1", [head.id])?;
+        // The summary may contain the old text too. The next command that shows it computes it again.
+        self.connection.execute("DELETE FROM summaries WHERE run = ?1", [head.id])?;
         for body in &self.loose {
             let removed = self.connection.execute(
                 "DELETE FROM bodies WHERE id = ?1 \

@@ -1,12 +1,14 @@
 //! Summaries of the runs in a store.
 
-use midcourse_core::{RunId, Timestamp};
+use midcourse_core::{Engine, MicroUsd, RunId, Timestamp, Usage};
 use rusqlite::{OptionalExtension as _, params};
 
 use super::Store;
 use super::append::{run_head, seq_of_fact};
 use super::error::StoreError;
 use super::read::unsigned;
+use super::summaries::{self, FACT_COLUMNS, FINDING_COLUMNS};
+use super::summary::Findings;
 
 /// A summary of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,8 +25,12 @@ pub struct RunSummary {
     pub latest: Timestamp,
     /// When the run ended; `None` if no end is recorded, or if the run continued after it.
     pub ended: Option<Timestamp>,
-    /// How the run ended; `None` if `ended` is `None`.
+    /// How the run ended, in one word such as `completed` or `failed`; `None` if `ended` is `None`.
+    /// If the host gave no clear word, it follows from the exit code of the agent's command, or from
+    /// the model's last response.
     pub outcome: Option<String>,
+    /// The host's word for how the run ended.
+    pub reported_outcome: Option<String>,
     /// The number of records in the run.
     pub records: u64,
     /// The number of tool calls that ended or were refused.
@@ -33,13 +39,80 @@ pub struct RunSummary {
     pub errors: u64,
     /// The number of messages that were shown to the agent.
     pub deliveries: u64,
+    /// The first message of the user, on one line of at most 200 characters.
+    pub task: Option<String>,
+    /// The folder of the agent's project.
+    pub folder: Option<String>,
+    /// The command line with which the agent was started.
+    pub command: Option<String>,
+    /// The version of the host.
+    pub host_version: Option<String>,
+    /// The name of the model.
+    pub model: Option<String>,
+    /// The exit code of the agent's command; 128 plus the number of the signal that ended it.
+    pub exit_code: Option<i64>,
+    /// The tokens of all model requests and responses; `None` if no usage is known.
+    pub tokens: Option<Usage>,
+    /// What the run cost, as the host reported it.
+    pub cost: Option<MicroUsd>,
+    /// The number of messages that were recorded and not shown to the agent.
+    pub shadow_deliveries: u64,
+    /// The number of messages after which the problem went away.
+    pub cleared: u64,
+    /// The number of messages after which the problem was still there.
+    pub ignored: u64,
+    /// What the engine found in the run. See [`Self::state`] for whether it is up to date.
+    pub findings: Findings,
+    /// Whether the fields from `task` on are up to date.
+    pub state: SummaryState,
 }
 
-const COLUMNS: &str = "run_id, parent_run_id, runs.host, started, latest, ended, outcome, next_seq, \
-                       calls, errors, deliveries";
+/// Whether the summary of a run is up to date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SummaryState {
+    /// It is.
+    Current,
+    /// All but the findings are: no engine has analysed the whole run.
+    NotAnalysed,
+    /// The findings, and which calls failed, were decided by the engine of another release.
+    OtherEngine,
+    /// Everything from `task` on is missing: the run was stored by an older release.
+    Missing,
+}
+
+/// How a run ended, as an SQL expression over the tables `runs` and `summaries`. Exit codes above
+/// 128 are signals: 129, 130 and 143 are those with which a user ends a program.
+const OUTCOME: &str = "CASE WHEN ended IS NULL THEN NULL \
+    WHEN outcome IN ('completed', 'failed', 'aborted', 'limit_reached') THEN outcome \
+    WHEN exit_code = 0 THEN 'completed' WHEN exit_code IN (129, 130, 143) THEN 'aborted' \
+    WHEN exit_code IS NOT NULL THEN 'failed' \
+    WHEN answered = 1 THEN 'completed' WHEN answered = 0 THEN 'failed' ELSE outcome END";
+
+/// The number of columns before those of `summaries`.
+const RUN_COLUMNS: usize = 14;
+
+/// Where [`select`] puts the first column that its caller adds.
+const ADDED_COLUMN: usize = 35;
+
+/// The start of a query for summaries of runs: all columns, then `added` ones.
+fn select(added: &str) -> String {
+    format!(
+        "SELECT run_id, parent_run_id, runs.host, started, latest, ended, {OUTCOME}, next_seq, \
+         calls, errors, deliveries, outcome, summaries.run, engine, {FACT_COLUMNS}, \
+         {FINDING_COLUMNS}{added} FROM runs LEFT JOIN summaries ON summaries.run = runs.id"
+    )
+}
 
 fn read_summary(row: &rusqlite::Row<'_>) -> rusqlite::Result<RunSummary> {
     let ended: Option<i64> = row.get(5)?;
+    let has_summary = row.get::<_, Option<i64>>(12)?.is_some();
+    let state = match row.get::<_, Option<u32>>(13)? {
+        _ if !has_summary => SummaryState::Missing,
+        None => SummaryState::NotAnalysed,
+        Some(Engine::VERSION) => SummaryState::Current,
+        Some(_) => SummaryState::OtherEngine,
+    };
+    let facts = summaries::facts(row, RUN_COLUMNS)?;
     Ok(RunSummary {
         run_id: row.get::<_, String>(0)?.into(),
         parent_run_id: row.get::<_, Option<String>>(1)?.map(RunId::from),
@@ -48,19 +121,33 @@ fn read_summary(row: &rusqlite::Row<'_>) -> rusqlite::Result<RunSummary> {
         latest: Timestamp::from_unix_ms(unsigned(row, 4)?),
         ended: ended.and_then(|ms| u64::try_from(ms).ok()).map(Timestamp::from_unix_ms),
         outcome: row.get(6)?,
+        reported_outcome: row.get(11)?,
         records: unsigned(row, 7)?,
         calls: unsigned(row, 8)?,
         errors: unsigned(row, 9)?,
         deliveries: unsigned(row, 10)?,
+        task: facts.task,
+        folder: facts.folder,
+        command: facts.command,
+        host_version: facts.host_version,
+        model: facts.model,
+        exit_code: facts.exit_code,
+        tokens: facts.tokens,
+        cost: facts.cost,
+        shadow_deliveries: facts.shadow_deliveries,
+        cleared: facts.cleared,
+        ignored: facts.ignored,
+        findings: summaries::findings(row, 31)?,
+        state,
     })
 }
 
 impl Store {
     /// Up to `count` runs. The run that started last comes first.
     pub fn runs(&self, count: usize) -> Result<Vec<RunSummary>, StoreError> {
-        let mut find = self.connection.prepare_cached(&format!(
-            "SELECT {COLUMNS} FROM runs ORDER BY started DESC, id DESC LIMIT ?1"
-        ))?;
+        let mut find = self
+            .connection
+            .prepare_cached(&format!("{} ORDER BY started DESC, id DESC LIMIT ?1", select("")))?;
         let found = find.query_map([i64::try_from(count).unwrap_or(i64::MAX)], read_summary)?;
         Ok(found.collect::<Result<_, _>>()?)
     }
@@ -76,7 +163,7 @@ impl Store {
     pub fn run(&self, run_id: &str) -> Result<Option<RunSummary>, StoreError> {
         let found = self
             .connection
-            .prepare_cached(&format!("SELECT {COLUMNS} FROM runs WHERE run_id = ?1"))?
+            .prepare_cached(&format!("{} WHERE run_id = ?1", select("")))?
             .query_row([run_id], read_summary);
         Ok(found.optional()?)
     }
@@ -84,7 +171,8 @@ impl Store {
     /// The runs that this run started directly.
     pub fn children(&self, run_id: &str) -> Result<Vec<RunSummary>, StoreError> {
         let mut find = self.connection.prepare_cached(&format!(
-            "SELECT {COLUMNS} FROM runs WHERE parent_run_id = ?1 ORDER BY id"
+            "{} WHERE parent_run_id = ?1 ORDER BY started, id",
+            select("")
         ))?;
         let found = find.query_map([run_id], read_summary)?;
         Ok(found.collect::<Result<_, _>>()?)
@@ -99,12 +187,13 @@ impl Store {
         since: Timestamp,
     ) -> Result<Vec<(RunSummary, u64)>, StoreError> {
         let mut find = self.connection.prepare_cached(&format!(
-            "SELECT {COLUMNS}, records.seq FROM runs JOIN records ON records.run = runs.id \
-             AND records.kind = ?1 AND records.fact = ?2 WHERE latest >= ?3 ORDER BY runs.id"
+            "{} JOIN records ON records.run = runs.id AND records.kind = ?1 AND records.fact = ?2 \
+             WHERE latest >= ?3 ORDER BY runs.id",
+            select(", records.seq")
         ))?;
         let since = i64::try_from(since.unix_ms()).unwrap_or(i64::MAX);
         let found = find.query_map(params![kind, fact, since], |row| {
-            Ok((read_summary(row)?, unsigned(row, 11)?))
+            Ok((read_summary(row)?, unsigned(row, ADDED_COLUMN)?))
         })?;
         Ok(found.collect::<Result<_, _>>()?)
     }

@@ -20,10 +20,10 @@ use super::settings::Durability;
 use crate::data_dir::sync_folder;
 
 /// SQL scripts: the first creates a store, each further one upgrades it to the next version.
-const STEPS: [&str; 1] = [include_str!("schema/1.sql")];
+const STEPS: [&str; 2] = [include_str!("schema/1.sql"), include_str!("schema/2.sql")];
 
 /// The schema version of this release.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// The pause between two attempts to create a store.
 const RETRY_INTERVAL: Duration = Duration::from_millis(1);
@@ -157,15 +157,18 @@ fn try_create(connection: &Connection, path: &Path) -> Result<(), StoreError> {
         }
         transaction.execute_batch(STEPS.first().copied().unwrap_or_default())?;
         transaction.pragma_update(None, "user_version", 1)?;
-        transaction.pragma_update(None, "application_id", fingerprint())?;
+        transaction.pragma_update(None, "application_id", fingerprint(&STEPS, 1))?;
     }
     transaction.commit()?;
     upgrade(connection, &STEPS)
 }
 
-/// A hash of the schema's text. It shows whether a store was created with exactly this schema.
-fn fingerprint() -> i32 {
-    let hash = xxhash_rust::xxh3::xxh3_64(STEPS.concat().as_bytes());
+/// A hash of the text of the schema in this version. It shows whether a store has exactly this
+/// schema.
+fn fingerprint(steps: &[&str], version: u32) -> i32 {
+    let count = usize::try_from(version).unwrap_or(usize::MAX);
+    let text: String = steps.iter().take(count).copied().collect();
+    let hash = xxhash_rust::xxh3::xxh3_64(text.as_bytes());
     let [low, middle, high, ..] = hash.to_le_bytes();
     i32::from_le_bytes([low, middle, high, b'M'])
 }
@@ -177,15 +180,12 @@ fn checked_version(connection: &Connection, path: &Path) -> Result<u32, StoreErr
     let snapshot = connection.unchecked_transaction()?;
     let found = version(&snapshot)?;
     let id: i32 = snapshot.query_row("PRAGMA application_id", [], |row| row.get(0))?;
-    if found == VERSION && id == fingerprint() {
+    if (1..=VERSION).contains(&found) && id == fingerprint(&STEPS, found) {
         return Ok(found);
     }
     let [.., last] = id.to_le_bytes();
     if last == b'M' && found > VERSION {
         return Err(StoreError::Newer { found, known: VERSION });
-    }
-    if last == b'M' && (1..VERSION).contains(&found) {
-        return Ok(found);
     }
     let (tables, ours): (i64, i64) = snapshot.query_row(
         "SELECT count(*), coalesce(sum(name IN ('runs', 'records')), 0) FROM sqlite_schema",
@@ -210,7 +210,9 @@ fn upgrade(connection: &Connection, steps: &[&str]) -> Result<(), StoreError> {
             return Ok(());
         };
         transaction.execute_batch(step)?;
-        transaction.pragma_update(None, "user_version", at.saturating_add(1))?;
+        let upgraded = at.saturating_add(1);
+        transaction.pragma_update(None, "user_version", upgraded)?;
+        transaction.pragma_update(None, "application_id", fingerprint(steps, upgraded))?;
         transaction.commit()?;
     }
 }

@@ -302,7 +302,10 @@ impl Walk {
                     .to_owned(),
             );
         }
-        let ended = summary.ended.map(|at| (at, summary.outcome.clone().unwrap_or_default()));
+        let ended = summary.ended.map(|at| {
+            let reported = summary.reported_outcome.clone();
+            (at, reported.unwrap_or_default())
+        });
         let walked = self.ended.clone().map(|(at, how)| (Timestamp::from_unix_ms(at), how));
         let times = [self.started, self.latest].map(|at| at.map(Timestamp::from_unix_ms));
         if self.next_seq > 0

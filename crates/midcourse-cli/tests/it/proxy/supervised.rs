@@ -45,8 +45,7 @@ fn run(script: &str, server: &Server, pause: &str) -> (tempfile::TempDir, std::p
 fn a_proxy_that_dies_is_restarted() {
     let server = Server::of_json(|_| completion(Some("ok"), None));
     let body = Chat::new("go").body();
-    let script =
-        format!("ask '{body}'\nfor i in 1 2; do kill_proxy; ask '{body}'; done; exit 7");
+    let script = format!("ask '{body}'\nfor i in 1 2; do kill_proxy; ask '{body}'; done; exit 7");
     let (folder, output) = run(&script, &server, "60000");
     let out = String::from_utf8(output.stdout).unwrap();
     assert_eq!(out, "HTTP/1.1 200 OK\r\n".repeat(3).replace("OK", "-"), "{:?}", output.stderr);

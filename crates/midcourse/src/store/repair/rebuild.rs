@@ -17,6 +17,7 @@ use super::super::read::Row;
 use super::super::run_counts::RunCounts;
 use super::super::schema;
 use super::super::settings::{Durability, StoreSettings};
+use super::super::summaries;
 use super::choose::{Chosen, Item};
 use super::rows::FullReport;
 use crate::event::{Channel, Source};
@@ -113,6 +114,7 @@ fn begin(connection: &Connection, id: i64, run: &Chosen, at: u64) -> Result<RunH
             link.as_bytes(),
         ],
     )?;
+    summaries::begin(connection, id)?;
     Ok(RunHead { id, next_seq: 0, link })
 }
 
@@ -169,6 +171,9 @@ fn write_record(
     let payload = TrajectoryPayload::deserialize(row.value()?).ok();
     let counts = payload.as_ref().map(|payload| RunCounts::of(payload, row.failed));
     counts.unwrap_or_default().add(connection, head, at)?;
+    if let Some(payload) = &payload {
+        summaries::add(connection, head, payload)?;
+    }
     Ok(true)
 }
 
