@@ -80,6 +80,15 @@ pub(crate) struct Decoded {
     pub(crate) cwd: Option<PathBuf>,
     /// The call that the payload reports, if the host has no call ids. `midcourse hook` gives it one.
     pub(crate) unnamed_call: Option<UnnamedCall>,
+    /// What the payload or the transcript says about the session as a whole.
+    pub(crate) about: About,
+}
+
+/// What a host says about a session as a whole.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct About {
+    pub(crate) model: Option<String>,
+    pub(crate) host_version: Option<String>,
 }
 
 /// Environment variables for a host's process.
@@ -189,14 +198,9 @@ impl Host {
         }
     }
 
-    /// Whether the host's transcript has to be read. Every host reports token counts only there.
-    /// Codex also reports only there how some tool calls ended, so its transcript is always read.
-    pub(crate) const fn needs_transcript(self, counts_tokens: bool) -> bool {
-        counts_tokens || matches!(self, Self::Codex)
-    }
-
-    /// Adds to `decoded` the events that only the transcript contains. `tail` is the end of the
-    /// transcript.
+    /// Adds to `decoded` what only the transcript contains: token counts and, for Codex, how some
+    /// tool calls ended. `tail` is the end of the transcript. If `counts_tokens` is false, token
+    /// counts are left out, because the proxy reports them.
     #[must_use]
     pub(crate) fn add_transcript(
         self,
@@ -205,8 +209,9 @@ impl Host {
         counts_tokens: bool,
     ) -> Decoded {
         match self {
-            Self::ClaudeCode | Self::Demo => claude_code::add_transcript(decoded, tail),
             Self::Codex => codex::add_transcript(decoded, tail, counts_tokens),
+            _ if !counts_tokens => decoded,
+            Self::ClaudeCode | Self::Demo => claude_code::add_transcript(decoded, tail),
             Self::Qwen => qwen::add_transcript(decoded, tail),
             Self::Gemini => gemini::add_transcript(decoded, tail),
             // Payloads of opencode contain everything, and those of Copilot CLI do not name the
@@ -313,7 +318,14 @@ impl Host {
 
 impl Decoded {
     const fn nothing() -> Self {
-        Self { events: Vec::new(), reply: None, transcript: None, cwd: None, unnamed_call: None }
+        Self {
+            events: Vec::new(),
+            reply: None,
+            transcript: None,
+            cwd: None,
+            unnamed_call: None,
+            about: About { model: None, host_version: None },
+        }
     }
 
     /// The result of decoding a payload that contains one event. `reply` is `None` if the host

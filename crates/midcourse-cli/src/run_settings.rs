@@ -8,6 +8,7 @@
 //! a warning.
 
 mod ancestors;
+mod description;
 mod events;
 mod launch;
 
@@ -29,6 +30,8 @@ pub(crate) struct RunSettings {
     /// The id of the launch. `None` if `midcourse run` did not start the agent, and in a replay.
     pub(crate) launch_id: Option<String>,
     pub(crate) deadline: Option<Timestamp>,
+    /// The command line and the folder of the launch.
+    pub(crate) launched: Launched,
     pub(crate) config: Config,
     /// The keys that configuration files or command-line options set, as TOML; empty if none is
     /// set. Parsing this text with [`Config::parse`] returns `config`.
@@ -41,12 +44,25 @@ pub(crate) struct RunSettings {
     pub(crate) warnings: Vec<String>,
 }
 
+/// What `midcourse run` started, and where. Empty without `midcourse run`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub(crate) struct Launched {
+    /// The command line, with secrets replaced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) command: Option<String>,
+    /// The working directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) folder: Option<String>,
+}
+
 impl RunSettings {
     /// The settings that apply if there is no configuration file, without a deadline.
     pub(crate) fn shipped() -> Self {
         Self {
             launch_id: None,
             deadline: None,
+            launched: Launched::default(),
             config: Config::shipped(),
             config_text: String::new(),
             proxy_delivers: false,

@@ -54,7 +54,9 @@ async fn the_recorder_of_clark_agent_stores_durably() {
         assert_eq!(*ours, expected);
     }
     assert_eq!(ids, ["0", "0", "0#2", "0#2"]);
-    assert_eq!(shelf.store().run("r").unwrap().unwrap().outcome.as_deref(), Some("ended"));
+    let summary = shelf.store().run("r").unwrap().unwrap();
+    assert_eq!(summary.reported_outcome.as_deref(), Some("ended"));
+    assert_eq!(summary.outcome.as_deref(), Some("completed"), "the model had answered");
 }
 
 #[tokio::test]

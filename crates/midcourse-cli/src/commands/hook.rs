@@ -154,21 +154,19 @@ fn step(
     if is_handed_over {
         handoff::record_only(&mut decoded.events);
     }
-    let counts_tokens = settings.counts_tokens() && !is_handed_over;
-    if host.needs_transcript(counts_tokens)
-        && let Some(tail) = decoded.transcript.as_deref().and_then(input::read_tail)
-    {
-        decoded = host.add_transcript(decoded, &tail, counts_tokens);
+    if let Some(tail) = decoded.transcript.as_deref().and_then(input::read_tail) {
+        decoded = host.add_transcript(decoded, &tail, !is_handed_over);
     }
     if let (Some(call), Some(first)) = (decoded.unnamed_call.take(), decoded.events.first()) {
         let id = call_ids::assign(data_dir.as_ref(), first.run.run_id.as_str(), &call);
         decoded.set_call_id(&id);
     }
-    let Decoded { mut events, reply: form, .. } = decoded;
+    let Decoded { mut events, reply: form, cwd, about, .. } = decoded;
     if events.is_empty() {
         return Ok(Report { warnings, ..Report::default() });
     }
     warnings.extend(settings.record_in(&mut events));
+    settings.describe(&mut events, cwd.as_deref(), about);
     for event in &mut events {
         // Give every event a key before it is stored. After a timeout, an event may be both in the
         // store and in the spill folder. The copies have the same key, so the second is dropped.
@@ -185,8 +183,7 @@ fn step(
     let ends_run = |event: &&Event| matches!(event.payload, TrajectoryPayload::RunEnded { .. });
     let ended_run = events.iter().find(ends_run).map(|event| event.run.run_id.clone());
     let mut intake = Intake::new(&data_dir, &store);
-    let ingested = events.into_iter().map(|event| intake.ingest(event, &mut engine)).collect();
-    let mut deliveries = collect(ingested, &mut warnings);
+    let mut deliveries = collect(intake.ingest_all(events, &mut engine), &mut warnings);
     // Closing the store takes time, for which the agent would have to wait. The end of the process
     // does it too.
     std::mem::forget(intake);

@@ -24,7 +24,7 @@ use midcourse::{DataDir, Mode, Store, StoreSettings, Timestamp, now};
 use super::hook::hook_command;
 use crate::config::Overrides;
 use crate::hosts::{Environment, Host, WithProxy};
-use crate::run_settings::{LAUNCH_VARIABLE, LaunchFolder, RunSettings};
+use crate::run_settings::{LAUNCH_VARIABLE, LaunchFolder, Launched, RunSettings};
 use crate::shell::shell_quote;
 use crate::terminal::warn;
 use program::Found;
@@ -178,10 +178,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Err(error) => return Ok(cannot_start(program, &error)),
     };
     if let Some(Recording { data_dir, settings, .. }) = &recording {
-        if observed.proxy || host.is_some_and(|host| !host.capabilities().reports_end) {
-            // Ignore an error: the only consequence is that these runs have no recorded end.
-            let _ = end::record(data_dir, settings, started, &ended);
-        }
+        // Ignore an error: the only consequence is that these runs have no recorded end.
+        let _ = end::record(data_dir, settings, started, &ended);
         let unread = proxy.as_ref().and_then(Proxied::report);
         summary::print(data_dir, settings, started, &ended, observed, unread.as_deref());
     }
@@ -202,7 +200,13 @@ impl Recording {
     ) -> Result<Self> {
         let length = arguments.deadline.or(settings.config.deadline);
         let deadline = arguments.until.or_else(|| length.map(|length| started.after(length)));
-        let settings = settings.for_new_launch(deadline, proxy_delivers);
+        let launched = Launched::new(
+            &arguments.command,
+            std::env::current_dir().ok().as_deref(),
+            &settings.config.redaction(),
+        );
+        let settings =
+            RunSettings { launched, ..settings.for_new_launch(deadline, proxy_delivers) };
         let folder = settings
             .save(&data_dir)
             .with_context(|| format!("cannot write to {}", data_dir.path().display()))?;

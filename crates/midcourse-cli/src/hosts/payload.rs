@@ -5,7 +5,7 @@ use midcourse::{
 };
 use serde_json::Value;
 
-use super::Decoded;
+use super::{About, Decoded};
 
 /// Maximum number of model responses whose token usage is reported at one hook call. Usually there
 /// is only one response between two hook calls.
@@ -65,10 +65,29 @@ pub(super) const fn starts_run(event: &Event) -> bool {
     matches!(event.payload, TrajectoryPayload::RunStarted { .. })
 }
 
+/// What the end of a transcript says.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct TranscriptEnd {
+    /// The token usage of each model response, with the response's id.
+    pub(super) usage: Vec<(String, Usage)>,
+    pub(super) about: About,
+}
+
+/// Adds what the end of a transcript says to a payload.
+pub(super) fn add_transcript_end(decoded: Decoded, end: TranscriptEnd) -> Decoded {
+    let TranscriptEnd { usage, about } = end;
+    let known = decoded.about.clone();
+    let about = About {
+        model: about.model.or(known.model),
+        host_version: about.host_version.or(known.host_version),
+    };
+    Decoded { about, ..add_usage_before(decoded, usage) }
+}
+
 /// Adds the token usage of model responses to a payload's events. These events come before the
 /// payload's own event, so that a message about the token budget, which may follow that event,
 /// includes this usage. Nothing is added before the start of a run, which must be its first event.
-pub(super) fn add_usage_before(mut decoded: Decoded, responses: Vec<(String, Usage)>) -> Decoded {
+fn add_usage_before(mut decoded: Decoded, responses: Vec<(String, Usage)>) -> Decoded {
     let first = decoded.events.first();
     let Some(event) = first.filter(|event| !starts_run(event)) else { return decoded };
     let mut events = usage_events(event, responses);

@@ -16,7 +16,7 @@ use midcourse::{
 
 use uuid::Uuid;
 
-use crate::hosts::permanent_policy;
+use crate::hosts::{About, permanent_policy};
 use crate::log::Log;
 use crate::run_settings::RunSettings;
 
@@ -91,6 +91,7 @@ impl StoreWriter {
             for warning in self.run_settings.clone().record_in(&mut events) {
                 self.log.write(&warning);
             }
+            self.run_settings.describe(&mut events, None, About::default());
         }
         for event in &mut events {
             // If a commit returns an error, the events may have been written all the same. When

@@ -17,7 +17,7 @@ use midcourse::{DataDir, Timestamp, now};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::RunSettings;
+use super::{Launched, RunSettings};
 
 /// The environment variable with the id of the launch. Hooks and other processes read from it which
 /// `midcourse run` started the agent.
@@ -55,6 +55,8 @@ struct SettingsWire {
     config: String,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     proxy_delivers: bool,
+    #[serde(flatten)]
+    launched: Launched,
 }
 
 impl RunSettings {
@@ -81,6 +83,7 @@ impl RunSettings {
             deadline: self.deadline,
             config: self.config_text.clone(),
             proxy_delivers: self.proxy_delivers,
+            launched: self.launched.clone(),
         };
         folder.write(FILE_NAME, &serde_json::to_vec(&wire)?)?;
         Ok(folder)
@@ -98,10 +101,15 @@ impl RunSettings {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        let SettingsWire { launch_id, process, deadline, config, proxy_delivers } =
+        let SettingsWire { launch_id, process, deadline, config, proxy_delivers, launched } =
             serde_json::from_slice(&bytes)?;
-        let launch_id = Some(launch_id);
-        let settings = Self { launch_id, deadline, proxy_delivers, ..Self::from_text(&config) };
+        let settings = Self {
+            launch_id: Some(launch_id),
+            deadline,
+            proxy_delivers,
+            launched,
+            ..Self::from_text(&config)
+        };
         Ok(Some((settings, process)))
     }
 }

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use crate::events::{findings, text_of, user_message};
 
-const EVENTS: usize = 12;
+const EVENTS: usize = 10;
 
 /// A store with `EVENTS` records, each with a commit of its own, all in the write-ahead log.
 fn store_in(folder: &Path) -> DataDir {
@@ -74,7 +74,7 @@ fn lost_records_stay_known_after_new_ones_are_stored() {
     store.append(user_message("r", "a new event")).unwrap();
     let found = findings(&store);
     assert_eq!(found.len(), 1, "{found:?}");
-    assert!(found[0].starts_with("the last 12 records of the store are missing"), "{found:?}");
+    assert!(found[0].starts_with("the last 10 records of the store are missing"), "{found:?}");
     drop(store);
     fs::remove_file(folder.path().join("record-count.missing")).unwrap();
     assert!(midcourse(&data_dir, &["verify"]).status.success());

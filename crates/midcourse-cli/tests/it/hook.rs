@@ -165,7 +165,7 @@ fn two_resumptions_with_equal_payloads_are_both_recorded() {
         let session = records(&place, "47d39550-f06f-4eb2-bd7e-d819af7377fe");
         let kinds: Vec<_> = session.iter().map(|record| record.payload.kind()).collect();
         insta::allow_duplicates! {
-            insta::assert_snapshot!(kinds.join(" "), @r#"run_started run_ended config_applied deadline_set resumed run_ended resumed context_compacted run_ended resumed run_ended"#);
+            insta::assert_snapshot!(kinds.join(" "), @r#"run_started run_described run_ended config_applied deadline_set resumed run_ended resumed context_compacted run_ended resumed run_ended"#);
         }
     }
 }

@@ -42,6 +42,7 @@ mod state_machine;
 mod statusline;
 mod store;
 mod strange_stores;
+mod summaries;
 mod tidy;
 mod trust;
 mod verdicts;

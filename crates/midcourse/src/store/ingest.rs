@@ -27,9 +27,9 @@ use crate::sink::Recorded;
 pub enum Ingested {
     /// The event is in the store, together with what the engine concluded from it.
     Stored {
-        /// The stored record of the event.
+        /// The stored record of the event; of several events, that of the last.
         recorded: Recorded,
-        /// What the engine concluded from the event.
+        /// What the engine concluded from the events.
         step: Box<Step>,
     },
     /// The event is in the spill folder. The next process that can write to the store stores it; by
@@ -91,6 +91,47 @@ impl Intake {
         event: Event,
         engine: &mut SyncedEngine,
     ) -> Result<Ingested, StoreError> {
+        let event = self.prepare(event)?;
+        self.ingest_batch(Batch::of(vec![event])?, engine)
+    }
+
+    /// Evaluates and stores events as [`Self::ingest`] does, neighbouring events of one run with one
+    /// commit. Returns what became of each group of events, and the error of each malformed event.
+    pub fn ingest_all(
+        &mut self,
+        events: Vec<Event>,
+        engine: &mut SyncedEngine,
+    ) -> Vec<Result<Ingested, StoreError>> {
+        let mut results = Vec::new();
+        let mut group: Vec<PreparedEvent> = Vec::new();
+        for event in events {
+            let event = match self.prepare(event) {
+                Ok(event) => event,
+                Err(error) => {
+                    results.push(Err(error));
+                    continue;
+                }
+            };
+            if group.first().is_some_and(|first| first.run.run_id != event.run.run_id) {
+                results.push(self.ingest_group(std::mem::take(&mut group), engine));
+            }
+            group.push(event);
+        }
+        if !group.is_empty() {
+            results.push(self.ingest_group(group, engine));
+        }
+        results
+    }
+
+    fn ingest_group(
+        &mut self,
+        group: Vec<PreparedEvent>,
+        engine: &mut SyncedEngine,
+    ) -> Result<Ingested, StoreError> {
+        self.ingest_batch(Batch::of(group)?, engine)
+    }
+
+    fn prepare(&self, event: Event) -> Result<PreparedEvent, StoreError> {
         let run_id = event.run.run_id.clone();
         let mut event = PreparedEvent::new(event, &self.settings).inspect_err(|_| {
             // The caller gets the error. The lost event is counted, so that the next process that
@@ -100,7 +141,14 @@ impl Intake {
         // A commit that reports a failure may have succeeded all the same. The event is then in the
         // store and in the spill folder. By this key the second one is recognised as a duplicate.
         event.prepared.fact.get_or_insert_with(|| format!("once:{}", Uuid::now_v7()).into());
-        let mut batch = Batch::of(vec![event])?;
+        Ok(event)
+    }
+
+    fn ingest_batch(
+        &mut self,
+        mut batch: Batch,
+        engine: &mut SyncedEngine,
+    ) -> Result<Ingested, StoreError> {
         let stored = match &self.failed {
             Some(reason) => Err(reason.clone()),
             None => self.store(&mut batch, engine),
@@ -109,7 +157,10 @@ impl Intake {
             Ok((recorded, step)) => Ok(Ingested::Stored { recorded, step: Box::new(step) }),
             Err(reason) => {
                 self.failed = Some(reason.clone());
-                match batch.spill(&self.data_dir)?.pop() {
+                let mut spilled = batch.spill(&self.data_dir)?;
+                // The caller reports one event; one that is only kept in memory is worth more.
+                let at = spilled.iter().position(|it| it.disk_error.is_some()).unwrap_or_default();
+                match (!spilled.is_empty()).then(|| spilled.swap_remove(at)) {
                     Some(spilled) => Ok(Ingested::Spilled { reason, spilled }),
                     None => Err(reason),
                 }

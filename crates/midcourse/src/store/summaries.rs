@@ -272,12 +272,14 @@ impl Store {
     }
 }
 
-/// The facts of a run, and the ids of the records for which it is decided anew whether their call
-/// failed.
+/// The ids of records whose call is judged differently now: whether it failed.
+type Rejudged = Vec<(i64, Option<bool>)>;
+
+/// The facts of a run, and the calls that are judged differently now.
 fn read_run(
     connection: &Connection,
     head: &RunHead,
-) -> Result<(Facts, Vec<(i64, Option<bool>)>), StoreError> {
+) -> Result<(Facts, Rejudged), StoreError> {
     let (mut facts, mut failed, mut answer) = (Facts::default(), Vec::new(), None);
     let mut from = 0;
     loop {

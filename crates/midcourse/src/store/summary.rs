@@ -90,10 +90,10 @@ impl Facts {
             }
             // Agents ask small models for titles and summaries, without tools. The model of the run
             // is the one that works with tools.
-            TrajectoryPayload::ProviderRequestPrepared { model_id, tool_count, .. } => {
-                if *tool_count > 0 || self.model.is_none() {
-                    replace(&mut self.model, model_id.as_ref());
-                }
+            TrajectoryPayload::ProviderRequestPrepared { model_id, tool_count, .. }
+                if *tool_count > 0 || self.model.is_none() =>
+            {
+                replace(&mut self.model, model_id.as_ref());
             }
             TrajectoryPayload::RunDescribed { folder, command, host_version, model, exit_code } => {
                 replace(&mut self.folder, folder.as_ref());

@@ -29,6 +29,15 @@ impl std::fmt::Display for Ended {
 }
 
 impl Ended {
+    /// The exit code, as a shell has it: 128 plus the number of the signal that killed the command.
+    pub(crate) fn exit_code(self) -> Option<i32> {
+        match self {
+            Self::Code(code) => Some(code.into()),
+            Self::Signal(signal) => signal.checked_add(128),
+            Self::Unknown => None,
+        }
+    }
+
     /// Makes this process end in the same way as the command. If a signal killed the command, kills
     /// this process with the same signal. Otherwise returns the exit code to exit with.
     pub(crate) fn exit_like(self) -> ExitCode {

@@ -9,7 +9,7 @@ use midcourse::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::super::payload::{add_usage_before, assistant_message, outcome, prompt, tool_ended};
+use super::super::payload::{add_transcript_end, assistant_message, outcome, prompt, tool_ended};
 use super::super::tool_result::tool_result;
 use super::super::{Decoded, Host, ReplyForm, session_run};
 use super::transcript;
@@ -17,15 +17,10 @@ use super::transcript;
 /// The hook events at which the transcript is read for token usage. When a hook is called, the
 /// latest one or two model responses may not be in the transcript yet; they are counted at a later
 /// hook event.
-const TOKEN_EVENTS: [&str; 7] = [
-    "SessionStart",
-    "UserPromptSubmit",
-    "PostToolUse",
-    "PostToolUseFailure",
-    "PostToolBatch",
-    "Stop",
-    "SessionEnd",
-];
+///
+/// The events of single calls are left out: PostToolBatch follows them at once.
+const TOKEN_EVENTS: [&str; 6] =
+    ["SessionStart", "UserPromptSubmit", "PostToolBatch", "Stop", "StopFailure", "SessionEnd"];
 
 /// Some prompts are written by Claude Code, not by the user. Each entry is the text with which such
 /// a prompt begins, and the kind of custom message as which the prompt is stored.
@@ -85,9 +80,10 @@ pub(in crate::hosts) fn decode(host: Host, bytes: &[u8], at: Timestamp) -> Decod
     decode().unwrap_or_else(|| host.unread(bytes, at))
 }
 
-/// Adds the token usage of model responses from the end of the transcript.
+/// Adds the token usage of model responses, the model and the version from the end of the
+/// transcript.
 pub(in crate::hosts) fn add_transcript(decoded: Decoded, tail: &[u8]) -> Decoded {
-    add_usage_before(decoded, transcript::usage(tail))
+    add_transcript_end(decoded, transcript::read(tail))
 }
 
 struct Decoder {

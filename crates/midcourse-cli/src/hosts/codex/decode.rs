@@ -14,7 +14,7 @@ use super::super::payload::{
     assistant_message, outcome, prompt, starts_run, tool_ended, usage_events,
 };
 use super::super::tool_result::tool_result;
-use super::super::{Decoded, Host, ReplyForm, session_run};
+use super::super::{About, Decoded, Host, ReplyForm, session_run};
 use super::rollout::Rollout;
 
 const HOST: Host = Host::Codex;
@@ -39,6 +39,7 @@ struct PayloadWire {
     tool_input: Option<Value>,
     tool_response: Option<Value>,
     trigger: Option<String>,
+    model: Option<String>,
     reason: Option<String>,
     last_assistant_message: Option<String>,
 }
@@ -57,6 +58,9 @@ pub(in crate::hosts) fn decode(bytes: &[u8], at: Timestamp) -> Decoded {
 fn decode_payload(run: RunIdentity, at: Timestamp, payload: PayloadWire) -> Option<Decoded> {
     let mut transcript = None;
     let cwd = payload.cwd;
+    // Every payload has the model; a prompt and the start of the session are often enough.
+    let begins = matches!(payload.hook_event_name.as_str(), "SessionStart" | "UserPromptSubmit");
+    let about = About { model: payload.model.filter(|_| begins), ..About::default() };
     let (payload, reply) = match payload.hook_event_name.as_str() {
         "SessionStart" => {
             let started = match payload.source.as_deref() {
@@ -116,7 +120,7 @@ fn decode_payload(run: RunIdentity, at: Timestamp, payload: PayloadWire) -> Opti
         _ => return None,
     };
     let event = HOST.event(midcourse::Channel::Hook, run, at, payload);
-    Some(Decoded { transcript, cwd, ..Decoded::one(event, reply) })
+    Some(Decoded { transcript, cwd, about, ..Decoded::one(event, reply) })
 }
 
 /// Adds what only Codex's transcript (the rollout) contains: exit codes of commands, calls whose
@@ -136,10 +140,15 @@ pub(in crate::hosts) fn add_transcript(
     }
     let mut decoded = if begins_something { decoded } else { add_calls(decoded, &rollout) };
     let Some(event) = decoded.events.first() else { return decoded };
+    let is_answer = matches!(event.payload, TrajectoryPayload::MessageAppended { .. });
     let responses = if counts_tokens { rollout.usage() } else { Vec::new() };
     let mut events = usage_events(event, responses);
     events.append(&mut decoded.events);
-    Decoded { events, ..decoded }
+    let mut about = decoded.about;
+    if is_answer {
+        about.host_version = rollout.version();
+    }
+    Decoded { events, about, ..decoded }
 }
 
 fn add_calls(mut decoded: Decoded, rollout: &Rollout) -> Decoded {

@@ -27,6 +27,7 @@ struct LineWire {
 
 #[derive(Deserialize)]
 struct ItemWire {
+    cli_version: Option<String>,
     #[serde(rename = "type", default)]
     kind: String,
     call_id: Option<String>,
@@ -65,6 +66,12 @@ impl Rollout {
         let line = |line: &[u8]| serde_json::from_slice(line).ok();
         let lines = tail.split(|byte| *byte == b'\n').filter_map(line);
         Self { lines: lines.map(|LineWire { payload }| payload).collect() }
+    }
+
+    /// The version of Codex, which the first line of the rollout has; `None` if that line was not
+    /// read.
+    pub(super) fn version(&self) -> Option<String> {
+        self.lines.iter().find_map(|line| line.cli_version.clone())
     }
 
     /// The token usage of each model response, with the response's id.

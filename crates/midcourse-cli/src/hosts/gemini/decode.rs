@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::super::llm_content::tool_result;
 use super::super::payload::{
-    add_usage_before, assistant_message, outcome, tool_ended, tool_started,
+    add_transcript_end, assistant_message, outcome, tool_ended, tool_started,
 };
 use super::super::{Decoded, Host, ReplyForm, UnnamedCall, session_run};
 use super::transcript;
@@ -49,16 +49,19 @@ pub(in crate::hosts) fn decode(bytes: &[u8], at: Timestamp) -> Decoded {
         let payload: PayloadWire = serde_json::from_slice(bytes).ok()?;
         (!payload.session_id.is_empty()).then_some(())?;
         let run = session_run(&payload.session_id, None);
-        let (cwd, transcript) = (payload.cwd.clone(), payload.transcript_path.clone());
+        // The events of single calls need no transcript: BeforeModel follows them at once.
+        let is_call = matches!(payload.hook_event_name.as_str(), "BeforeTool" | "AfterTool");
+        let transcript = payload.transcript_path.clone().filter(|_| !is_call);
+        let cwd = payload.cwd.clone();
         let decoded = decode_payload(run, at, payload)?;
         Some(Decoded { cwd, transcript, ..decoded })
     };
     decode().unwrap_or_else(|| HOST.unread(bytes, at))
 }
 
-/// Adds the token usage of model responses from the end of the transcript.
+/// Adds the token usage of model responses and the model from the end of the transcript.
 pub(in crate::hosts) fn add_transcript(decoded: Decoded, tail: &[u8]) -> Decoded {
-    add_usage_before(decoded, transcript::usage(tail))
+    add_transcript_end(decoded, transcript::read(tail))
 }
 
 /// Decodes a payload; `None` if a required field is missing or the hook event is unknown.

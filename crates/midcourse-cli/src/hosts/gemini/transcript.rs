@@ -4,12 +4,15 @@
 use midcourse::Usage;
 use serde::Deserialize;
 
+use super::super::payload::TranscriptEnd;
+
 #[derive(Deserialize)]
 struct LineWire {
     id: String,
     #[serde(rename = "type")]
     kind: String,
     tokens: TokensWire,
+    model: Option<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -22,19 +25,20 @@ struct TokensWire {
     thoughts: i64,
 }
 
-/// The token usage of each model response, with the response's id. A response with tool calls has
-/// two lines with the same id.
-pub(super) fn usage(tail: &[u8]) -> Vec<(String, Usage)> {
+/// The token usage of each model response, and the model. A response with tool calls has two lines
+/// with the same id.
+pub(super) fn read(tail: &[u8]) -> TranscriptEnd {
     let lines = tail.split(|byte| *byte == b'\n');
     // Most lines are not model responses and are skipped.
     let lines = lines.filter_map(|line| serde_json::from_slice::<LineWire>(line).ok());
-    let mut responses: Vec<(String, Usage)> = Vec::new();
+    let mut end = TranscriptEnd::default();
     for line in lines.filter(|line| line.kind == "gemini") {
-        if responses.last().is_none_or(|(id, _)| *id != line.id) {
-            responses.push((line.id, line.tokens.usage()));
+        end.about.model = line.model.or(end.about.model);
+        if end.usage.last().is_none_or(|(id, _)| *id != line.id) {
+            end.usage.push((line.id, line.tokens.usage()));
         }
     }
-    responses
+    end
 }
 
 impl TokensWire {

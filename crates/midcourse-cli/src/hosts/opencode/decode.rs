@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::payload::{assistant_message, tool_ended, tool_started, usage_events};
-use super::super::{Decoded, Host, ReplyForm, session_run};
+use super::super::{About, Decoded, Host, ReplyForm, session_run};
 
 const HOST: Host = Host::Opencode;
 
@@ -30,6 +30,7 @@ struct PayloadWire {
     cwd: Option<PathBuf>,
     message_id: Option<String>,
     prompt: Option<String>,
+    model: Option<String>,
     call_id: Option<String>,
     tool: Option<String>,
     #[serde(default)]
@@ -89,8 +90,9 @@ pub(in crate::hosts) fn decode(bytes: &[u8], at: Timestamp) -> Decoded {
             None => session_run(&payload.session_id, None),
         };
         let cwd = payload.cwd.clone();
+        let about = About { model: payload.model.clone(), ..About::default() };
         let decoded = Decoder { run, at }.decode(payload)?;
-        Some(Decoded { cwd, ..decoded })
+        Some(Decoded { cwd, about, ..decoded })
     };
     decode().unwrap_or_else(|| HOST.unread(bytes, at))
 }

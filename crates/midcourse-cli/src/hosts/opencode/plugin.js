@@ -94,7 +94,8 @@ export const Midcourse = async ({ directory }) => {
     "chat.message": quietly(async (input, output) => {
       const texts = output.parts.filter((part) => part.type === "text" && !part.synthetic);
       const prompt = texts.map((part) => part.text).join("\n");
-      await send(input.sessionID, "chat.message", { message_id: output.message.id, prompt });
+      const model = output.message.model?.modelID ?? input.model?.modelID;
+      await send(input.sessionID, "chat.message", { message_id: output.message.id, prompt, model });
     }),
     "tool.execute.before": quietly(async (input, output) => {
       const fields = { call_id: input.callID, tool: input.tool, args: output.args };

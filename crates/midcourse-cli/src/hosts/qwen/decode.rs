@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use super::super::llm_content::tool_result;
 use super::super::payload::{
-    add_usage_before, assistant_message, outcome, prompt, tool_ended, tool_started,
+    add_transcript_end, assistant_message, outcome, prompt, tool_ended, tool_started,
 };
-use super::super::{Decoded, Host, ReplyForm, session_run};
+use super::super::{About, Decoded, Host, ReplyForm, session_run};
 use super::transcript;
 
 const HOST: Host = Host::Qwen;
@@ -27,6 +27,9 @@ const GENERATED_PROMPTS: [(&str, &str); 2] =
 const IGNORED_EVENTS: [&str; 4] =
     ["Notification", "PermissionRequest", "PreCompact", "InstructionsLoaded"];
 
+/// The hook events of single tool calls.
+const CALL_EVENTS: [&str; 3] = ["PreToolUse", "PostToolUse", "PostToolUseFailure"];
+
 #[derive(Deserialize)]
 struct PayloadWire {
     session_id: String,
@@ -34,6 +37,7 @@ struct PayloadWire {
     timestamp: Option<String>,
     cwd: Option<PathBuf>,
     transcript_path: Option<PathBuf>,
+    model: Option<String>,
     agent_id: Option<String>,
     source: Option<String>,
     prompt: Option<String>,
@@ -71,17 +75,23 @@ pub(in crate::hosts) fn decode(bytes: &[u8], at: Timestamp) -> Decoded {
         (!payload.session_id.is_empty()).then_some(())?;
         let run = session_run(&payload.session_id, payload.agent_id.as_deref());
         let cwd = payload.cwd.clone();
-        // A subagent's responses are in another transcript.
-        let transcript = payload.transcript_path.clone().filter(|_| run.parent_run_id.is_none());
+        // A subagent's responses are in another transcript. The events of single calls need no
+        // transcript: PostToolBatch follows them at once.
+        let is_read =
+            run.parent_run_id.is_none() && !CALL_EVENTS.contains(&payload.hook_event_name.as_str());
+        let transcript = payload.transcript_path.clone().filter(|_| is_read);
+        let model = payload.model.clone();
         let decoded = Decoder { run, at }.decode(payload)?;
-        Some(Decoded { cwd, transcript, ..decoded })
+        let about = About { model, ..About::default() };
+        Some(Decoded { cwd, transcript, about, ..decoded })
     };
     decode().unwrap_or_else(|| HOST.unread(bytes, at))
 }
 
-/// Adds the token usage of model responses from the end of the transcript.
+/// Adds the token usage of model responses, the model and the version from the end of the
+/// transcript.
 pub(in crate::hosts) fn add_transcript(decoded: Decoded, tail: &[u8]) -> Decoded {
-    add_usage_before(decoded, transcript::usage(tail))
+    add_transcript_end(decoded, transcript::read(tail))
 }
 
 struct Decoder {

@@ -4,6 +4,9 @@
 use midcourse::Usage;
 use serde::Deserialize;
 
+use super::super::About;
+use super::super::payload::TranscriptEnd;
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct LineWire {
@@ -11,6 +14,8 @@ struct LineWire {
     #[serde(rename = "type")]
     kind: String,
     usage_metadata: UsageWire,
+    model: Option<String>,
+    version: Option<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -23,13 +28,19 @@ struct UsageWire {
     cached_content_token_count: i64,
 }
 
-/// The token usage of each model response, with the response's id.
-pub(super) fn usage(tail: &[u8]) -> Vec<(String, Usage)> {
+/// The token usage of each model response, the model and the version of Qwen Code.
+pub(super) fn read(tail: &[u8]) -> TranscriptEnd {
     let lines = tail.split(|byte| *byte == b'\n');
     // Most lines are not model responses and are skipped.
     let lines = lines.filter_map(|line| serde_json::from_slice::<LineWire>(line).ok());
-    let responses = lines.filter(|line| line.kind == "assistant");
-    responses.map(|line| (line.uuid, line.usage_metadata.usage())).collect()
+    let mut end = TranscriptEnd::default();
+    for line in lines.filter(|line| line.kind == "assistant") {
+        let About { model, host_version } = &mut end.about;
+        *model = line.model.or(model.take());
+        *host_version = line.version.or(host_version.take());
+        end.usage.push((line.uuid, line.usage_metadata.usage()));
+    }
+    end
 }
 
 impl UsageWire {
