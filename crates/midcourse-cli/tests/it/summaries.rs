@@ -253,3 +253,42 @@ proptest! {
         prop_assert_eq!(findings(&store), Vec::<String>::new());
     }
 }
+
+#[test]
+fn events_that_are_stored_together_are_analysed_as_if_they_came_one_by_one() {
+    let found = |together: bool| {
+        let place = TempStore::new();
+        for call in 0..9_i32 {
+            let id = call.to_string();
+            let denied = TrajectoryPayload::Denied {
+                tool_call_id: id.as_str().into(),
+                tool_name: "bash".into(),
+                reason: Some(format!("rule {call} forbids this")),
+            };
+            // Equal turns are duplicates only if they are neighbours.
+            let turn = event(TrajectoryPayload::TurnStarted).deduped();
+            let turn = turn.with_fact(format!("after:{id}"));
+            let usage = event(TrajectoryPayload::UsageReported { usage: usage(1, 1) });
+            let usage = usage.with_fact(format!("usage:{call}"));
+            // Some starts were reported before, and the usage of the turn before too.
+            if call % 2 == 0 {
+                place.open().append(tool_started("r", &id)).unwrap();
+            }
+            let before = event(TrajectoryPayload::UsageReported { usage: self::usage(1, 1) })
+                .with_fact(format!("usage:{}", call - 1));
+            let events = vec![before, usage, tool_started("r", &id), event(denied), turn];
+            let mut engine = SyncedEngine::new(Engine::shipped(Budget::default())).unwrap();
+            let mut intake = midcourse::Intake::new(&place.data_dir(), &test_settings());
+            let results = match together {
+                true => intake.ingest_all(events, &mut engine),
+                false => events.into_iter().map(|it| intake.ingest(it, &mut engine)).collect(),
+            };
+            assert!(results.iter().all(Result::is_ok), "{results:?}");
+        }
+        let run = summary(&place.open());
+        (run.findings, run.deliveries, run.records)
+    };
+    let one_by_one = found(false);
+    assert!(!one_by_one.0.patterns.is_empty());
+    assert_eq!(found(true), one_by_one);
+}

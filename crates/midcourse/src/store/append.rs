@@ -126,19 +126,58 @@ fn stored_fact(
     }
 }
 
-/// Whether the event is a duplicate, for which [`append`] would store no new record.
+/// Whether the event is a duplicate, for which [`append`] would store no new record. `before` is an
+/// event that will be stored before this one, to compare it with the event in place of the latest
+/// stored record.
 pub(super) fn is_stored(
     connection: &Connection,
-    run: i64,
+    run: Option<i64>,
     event: &PreparedEvent,
+    before: Option<&PreparedRecord>,
 ) -> Result<bool, StoreError> {
-    if let Some(fact) = &event.prepared.fact
-        && seq_of_fact(connection, run, event.payload().kind(), fact.as_str())?.is_some()
-    {
-        return Ok(true);
+    if let Some(run) = run {
+        if let Some(fact) = &event.prepared.fact
+            && seq_of_fact(connection, run, event.payload().kind(), fact.as_str())?.is_some()
+        {
+            return Ok(true);
+        }
+        if ended_otherwise(connection, run, event)?.is_some() {
+            return Ok(true);
+        }
     }
-    Ok(earlier_record(connection, run, event)?.is_some())
+    match (before, run) {
+        _ if !event.dedupe_consecutive => Ok(false),
+        (Some(before), _) => {
+            let has_same_source = before.source == event.prepared.source;
+            Ok(has_same_source && before.value()? == event.prepared.value()?)
+        }
+        (None, Some(run)) => Ok(equal_before(connection, run, event)?.is_some()),
+        (None, None) => Ok(false),
+    }
 }
+
+/// Whether an event of this kind is compared with a record of kind `before` that comes before it, to
+/// find out whether it is a consecutive duplicate.
+pub(super) fn is_compared_with(payload: &TrajectoryPayload, before: &TrajectoryPayload) -> bool {
+    match is_setting(payload) {
+        true => payload.kind() == before.kind(),
+        false => !ADDED_KINDS.contains(&before.kind()),
+    }
+}
+
+/// The kinds of records that midcourse itself adds to a run. They may lie between an event and its
+/// duplicate.
+const ADDED_KINDS: [&str; 9] = [
+    "feedback_delivered",
+    "guidance_delivered",
+    "outcome",
+    "config_applied",
+    "deadline_set",
+    "usage_reported",
+    "cost_reported",
+    "proxy_attached",
+    "run_described",
+];
 
 /// Finds the record that this event duplicates if no record has both the fact key and the payload
 /// kind of the event. For the result of a tool call that is the denial of this call, and vice
@@ -149,31 +188,48 @@ fn earlier_record(
     run: i64,
     event: &PreparedEvent,
 ) -> Result<Option<i64>, StoreError> {
+    match ended_otherwise(connection, run, event)? {
+        None if event.dedupe_consecutive => equal_before(connection, run, event),
+        found => Ok(found),
+    }
+}
+
+/// The denial of the call whose result the event is, or the result of the call whose denial it is.
+fn ended_otherwise(
+    connection: &Connection,
+    run: i64,
+    event: &PreparedEvent,
+) -> Result<Option<i64>, StoreError> {
+    match (&event.prepared.fact, other_end(event.payload())) {
+        (Some(fact), Some(other)) => seq_of_fact(connection, run, other, fact.as_str()),
+        _ => Ok(None),
+    }
+}
+
+/// The record directly before, if it is equal and from the same source.
+fn equal_before(
+    connection: &Connection,
+    run: i64,
+    event: &PreparedEvent,
+) -> Result<Option<i64>, StoreError> {
     let payload = event.payload();
-    if let (Some(fact), Some(other)) = (&event.prepared.fact, other_end(payload))
-        && let Some(seq) = seq_of_fact(connection, run, other, fact.as_str())?
-    {
-        return Ok(Some(seq));
-    }
-    if !event.dedupe_consecutive {
-        return Ok(None);
-    }
     // A configuration or deadline stays in force until another one replaces it, so it is compared
     // with the latest one of its kind, however old that is. All of them have fact keys; the
     // condition on `fact` lets SQLite use the index, which has only records with a fact key.
-    let latest_of_kind = "SELECT seq, host = ?3 AND channel = ?4 FROM records WHERE run = ?1 AND kind = ?2 AND \
-                          fact IS NOT NULL ORDER BY seq DESC LIMIT 1";
-    // Ignores the kinds of records that midcourse itself adds to a run, because they may lie
-    // between an event and its duplicate.
-    let latest_event = "SELECT seq, kind = ?2 AND host = ?3 AND channel = ?4 FROM records \
-                        WHERE run = ?1 AND \
-                        kind NOT IN ('feedback_delivered', 'guidance_delivered', 'outcome', \
-                        'config_applied', 'deadline_set', 'usage_reported', \
-                        'cost_reported', 'proxy_attached') \
-                        ORDER BY seq DESC LIMIT 1";
+    let latest_of_kind =
+        "SELECT seq, host = ?3 AND channel = ?4 FROM records WHERE run = ?1 AND kind = ?2 AND \
+                          fact IS NOT NULL ORDER BY seq DESC LIMIT 1"
+            .to_owned();
+    let latest_event = || {
+        let added = ADDED_KINDS.map(|kind| format!("'{kind}'")).join(", ");
+        format!(
+            "SELECT seq, kind = ?2 AND host = ?3 AND channel = ?4 FROM records \
+             WHERE run = ?1 AND kind NOT IN ({added}) ORDER BY seq DESC LIMIT 1"
+        )
+    };
     let source = &event.prepared.source;
     let latest: Option<(i64, bool)> = connection
-        .prepare_cached(if is_setting(payload) { latest_of_kind } else { latest_event })?
+        .prepare_cached(&if is_setting(payload) { latest_of_kind } else { latest_event() })?
         .query_row(params![run, payload.kind(), source.host(), source.channel().as_str()], |row| {
             Ok((row.get(0)?, row.get(1)?))
         })

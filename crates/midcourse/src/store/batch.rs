@@ -269,6 +269,7 @@ impl Store {
             settings: &self.settings,
             next_seq,
             facts: HashSet::new(),
+            new: Vec::new(),
         };
         let mut entries = std::mem::take(&mut batch.entries).into_iter();
         let mut done = Ok(true);
@@ -322,6 +323,8 @@ struct Evaluation<'a> {
     next_seq: u64,
     /// Payload kind and fact key of each event earlier in the batch.
     facts: HashSet<(&'static str, String)>,
+    /// The places, among the entries of the batch, of the events that become new records.
+    new: Vec<usize>,
 }
 
 impl Evaluation<'_> {
@@ -345,6 +348,9 @@ impl Evaluation<'_> {
         }
         if is_new && batch.progress == Progress::NotNeeded {
             done = self.start(batch, engine);
+        }
+        if is_new {
+            self.new.push(batch.entries.len());
         }
         if is_new && batch.progress == Progress::Current {
             self.step(batch, event, engine)?;
@@ -397,10 +403,15 @@ impl Evaluation<'_> {
 
     /// Whether the event is a duplicate of a stored record, or of an event earlier in the batch.
     fn is_stored(&mut self, batch: &Batch, event: &PreparedEvent) -> Result<bool, StoreError> {
-        let is_stored = match &batch.head {
-            Some(head) => append::is_stored(self.connection, head.id, event)?,
-            None => false,
-        };
+        let before = self.new.iter().rev().filter_map(|at| match batch.entries.get(*at)? {
+            Entry::Event(before, _) => Some(&before.prepared),
+            Entry::Conclusion(_) => None,
+        });
+        let before = before
+            .into_iter()
+            .find(|it| append::is_compared_with(event.payload(), &it.record.payload));
+        let run = batch.head.map(|head| head.id);
+        let is_stored = append::is_stored(self.connection, run, event, before)?;
         let is_new = event.prepared.fact.as_ref().is_none_or(|fact| {
             self.facts.insert((event.payload().kind(), fact.as_str().to_owned()))
         });

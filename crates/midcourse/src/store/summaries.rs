@@ -276,10 +276,7 @@ impl Store {
 type Rejudged = Vec<(i64, Option<bool>)>;
 
 /// The facts of a run, and the calls that are judged differently now.
-fn read_run(
-    connection: &Connection,
-    head: &RunHead,
-) -> Result<(Facts, Rejudged), StoreError> {
+fn read_run(connection: &Connection, head: &RunHead) -> Result<(Facts, Rejudged), StoreError> {
     let (mut facts, mut failed, mut answer) = (Facts::default(), Vec::new(), None);
     let mut from = 0;
     loop {

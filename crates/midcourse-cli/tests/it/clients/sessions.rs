@@ -1,8 +1,9 @@
 //! Whole sessions of coding agents: what is recorded, and which messages the agent gets.
 
+use midcourse::SummaryState;
 use serde_json::json;
 
-use super::script::{AGENT_ID, AGENT_TASK, Piece, Requester, Script, Turn};
+use super::script::{AGENT_ID, AGENT_TASK, Piece, Requester, Script, TASK, Turn};
 use super::trial::{Ended, Hooks, RUN, Trial, calls, texts};
 use super::{Client, times};
 
@@ -126,7 +127,21 @@ fn check(session: &Ended) -> [Vec<String>; 2] {
     }
     assert_eq!(session.label_counts().last(), Some(&messages.len()), "every message is recorded");
     session.assert_replay_is_equal();
+    check_summary(session);
     [calls(main), calls(subagent)]
+}
+
+/// Checks that the row of the run says what the session was about and how it ended.
+fn check_summary(session: &Ended) {
+    let run = session.summary();
+    assert_eq!(run.task.as_deref(), Some(TASK));
+    assert!(run.folder.as_ref().unwrap().ends_with("/project"), "{run:?}");
+    assert!(run.command.as_ref().unwrap().contains(TASK), "{run:?}");
+    assert!(run.model.is_some() && run.host_version.is_some(), "{run:?}");
+    assert!(run.tokens.is_some_and(|tokens| tokens.output_tokens > 0), "{run:?}");
+    assert_eq!((run.exit_code, run.outcome.as_deref()), (Some(0), Some("completed")));
+    assert_eq!(run.state, SummaryState::Current);
+    assert!(run.findings.patterns.contains_key("doom_loop"), "{run:?}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use midcourse::Store;
-use midcourse::{LABEL, TrajectoryPayload, TrajectoryRecord};
+use midcourse::{LABEL, RunSummary, TrajectoryPayload, TrajectoryRecord};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
@@ -440,6 +440,11 @@ impl Ended {
     /// The text of a file that a hook script wrote, empty if there is none.
     pub(crate) fn note(&self, name: &str) -> String {
         fs::read_to_string(self.folder.path().join(name)).unwrap_or_default()
+    }
+
+    /// The row of the main agent's run.
+    pub(crate) fn summary(&self) -> RunSummary {
+        self.recorded.runs().remove(0).0
     }
 
     /// The records of each run. The first run is the session itself, the others are its subagents.
