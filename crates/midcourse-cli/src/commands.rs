@@ -2,13 +2,15 @@
 //!
 //! Results go to standard output, everything else to standard error. The exit code is 0 for
 //! success, 2 for an invalid command line, and 1 for any other error. It is also 1 if `verify`,
-//! `backup` or `doctor` found a problem, if `repair` lost a record, or if `eval` missed a threshold.
+//! `backup` or `doctor` found a problem, if `repair` lost a record, if `search` found nothing, or if
+//! `eval` missed a threshold.
 
 mod anchor;
 mod backtest;
 mod backup;
 mod columns;
 mod completions;
+mod delete;
 mod demo;
 mod doctor;
 mod eval;
@@ -18,6 +20,7 @@ mod import;
 mod input_files;
 mod input_line;
 mod install;
+mod json;
 mod list;
 mod man;
 mod open;
@@ -31,6 +34,8 @@ mod replay;
 mod restore;
 mod retention;
 mod run;
+mod run_filter;
+mod screen;
 mod search;
 mod show;
 mod stats;
@@ -99,13 +104,18 @@ enum Command {
     /// 1 if there are problems.
     Doctor(doctor::Arguments),
     Statusline(statusline::Arguments),
-    /// List recorded runs, newest first.
+    /// List recorded runs, newest first, with their subagents.
     List(list::Arguments),
-    /// Show one run, record by record.
+    /// Show one run: what was called, what failed, and what midcourse said.
+    ///
+    /// A call and its result are one line. `--full` shows all of it, and `midcourse show RUN:SEQ` one
+    /// record.
     Show(show::Arguments),
     /// Show the latest records and follow new ones.
     Tail(tail::Arguments),
-    /// Find records by the words in them.
+    /// Find calls and messages by the words in them.
+    ///
+    /// Prints RUN:SEQ, which `midcourse show` takes. The exit code is 1 if nothing was found.
     Search(search::Arguments),
     /// Export a run as JSON lines.
     Export(export::Arguments),
@@ -149,6 +159,12 @@ enum Command {
     /// stored earlier, and removes the old text from the files of the store. While the command
     /// runs, no other process can write to the store; hooks write their events to the spill folder.
     Redact(redact::Arguments),
+    /// Delete a run and its subagents, or everything that midcourse has recorded.
+    ///
+    /// Asks first, if standard input is a terminal; otherwise it needs `--yes`. Removes the text from
+    /// the files of the store, too. While the command runs, no other process can write to the store;
+    /// hooks write their events to the spill folder. `--all` keeps the configuration and the hooks.
+    Delete(delete::Arguments),
     /// Remove old runs.
     Prune(prune::Arguments),
     /// Approve a project's `midcourse.toml`.
@@ -210,7 +226,7 @@ pub(crate) fn run() -> ExitCode {
         Command::List(arguments) => list::run(&arguments).map(success),
         Command::Show(arguments) => show::run(&arguments).map(success),
         Command::Tail(arguments) => tail::run(&arguments).map(success),
-        Command::Search(arguments) => search::run(&arguments).map(success),
+        Command::Search(arguments) => search::run(&arguments).map(success_if),
         Command::Export(arguments) => export::run(&arguments).map(success),
         Command::Import(arguments) => import::run(&arguments).map(success),
         Command::Verify(arguments) => verify::run(&arguments).map(success_if),
@@ -220,6 +236,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Restore(arguments) => restore::run(&arguments).map(success),
         Command::Repair(arguments) => repair::run(&arguments).map(success_if),
         Command::Redact(arguments) => redact::run(&arguments).map(success),
+        Command::Delete(arguments) => delete::run(&arguments).map(success),
         Command::Prune(arguments) => prune::run(&arguments).map(success),
         Command::Trust(arguments) => trust::run(&arguments).map(success),
         Command::Record(arguments) => record::run(&arguments).map(success),

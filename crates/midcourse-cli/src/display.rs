@@ -1,24 +1,50 @@
-//! Formats values for a terminal: times, durations, untrusted text, and records as one line.
+//! Formats values for a terminal: times, durations and untrusted text. Its submodules describe
+//! records and patterns in words.
+
+mod description;
+mod pattern_name;
+
+pub(crate) use description::{
+    Description, Tone, describe_entry, describe_outcome, describe_record,
+};
+pub(crate) use pattern_name::plain_name;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use midcourse::{
-    AgentMessage, GapReason, OutcomeVerdict, StoredRecord, Timestamp, TrajectoryPayload,
-    TrajectoryRecord, UserContent,
-};
+use midcourse::Timestamp;
 use serde_json::Value;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// Formats a time in the user's time zone.
 pub(crate) fn local_time(at: Timestamp) -> String {
+    format_local(at, "%Y-%m-%d %H:%M:%S")
+}
+
+/// Formats the date of a time in the user's time zone.
+pub(crate) fn local_date(at: Timestamp) -> String {
+    format_local(at, "%Y-%m-%d")
+}
+
+/// Formats the time of day in the user's time zone.
+pub(crate) fn clock_time(at: Timestamp) -> String {
+    format_local(at, "%H:%M:%S")
+}
+
+/// Formats a time in the user's time zone, to the minute: 16 characters, or 11 without the year.
+pub(crate) fn local_minute(at: Timestamp, has_year: bool) -> String {
+    format_local(at, if has_year { "%Y-%m-%d %H:%M" } else { "%m-%d %H:%M" })
+}
+
+fn format_local(at: Timestamp, format: &str) -> String {
     i64::try_from(at.unix_ms())
         .ok()
         .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok())
         .map_or_else(
             || "?".to_owned(),
-            |at| at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string(),
+            |at| at.to_zoned(TimeZone::system()).strftime(format).to_string(),
         )
 }
 
@@ -93,179 +119,108 @@ fn is_hidden(c: char) -> bool {
         )
 }
 
-/// Puts a text on one line of at most `max_chars` characters, with control characters escaped.
-pub(crate) fn one_line(text: &str, max_chars: usize) -> String {
+/// Puts a text on one line that takes at most `max_columns` columns of a terminal, with control
+/// characters escaped.
+pub(crate) fn one_line(text: &str, max_columns: usize) -> String {
     let text = escape_control_chars(text);
     let mut line = String::new();
+    let mut columns = 0_usize;
     for word in text.split_whitespace() {
         if !line.is_empty() {
             line.push(' ');
+            columns = columns.saturating_add(1);
         }
         line.push_str(word);
-        if line.chars().count() > max_chars {
-            let cut: String = line.chars().take(max_chars.saturating_sub(1)).collect();
-            return format!("{cut}…");
+        columns = columns.saturating_add(word.width());
+        if columns > max_columns {
+            return cut_at_end(&line, max_columns);
         }
     }
     line
 }
 
-/// Describes a record for the terminal. Returns a label of at most nine characters, and a text of
-/// any length whose control characters are not escaped yet. If the record is the end of a tool
-/// call, `failed` says whether the call failed.
-pub(crate) fn describe(record: &TrajectoryRecord, failed: Option<bool>) -> (&'static str, String) {
-    match &record.payload {
-        TrajectoryPayload::RunStarted { identity } => match &identity.parent_run_id {
-            Some(parent) => ("started", format!("by {parent}")),
-            None => ("started", String::new()),
-        },
-        TrajectoryPayload::RunEnded { outcome, .. } => ("ended", outcome.as_str().to_owned()),
-        TrajectoryPayload::TurnStarted => ("turn", String::new()),
-        TrajectoryPayload::TurnEnded { .. } => ("turn end", String::new()),
-        TrajectoryPayload::MessageAppended { message } => describe_message(message),
-        TrajectoryPayload::ToolStarted { tool_name, args, .. } => {
-            ("call", format!("{tool_name} {args}"))
-        }
-        TrajectoryPayload::ToolEnded { tool_name, result, .. } => (
-            if failed == Some(true) { "failed" } else { "result" },
-            format!("{tool_name}: {}", result.comparable_text()),
-        ),
-        TrajectoryPayload::Denied { tool_name, reason, .. } => {
-            ("denied", format!("{tool_name} {}", reason.as_deref().unwrap_or_default()))
-        }
-        TrajectoryPayload::FeedbackDelivered { feedback, text, shadow, .. } => {
-            let evidence = feedback.why().map(|why| why.evidence.as_slice()).unwrap_or_default();
-            let text = describe_delivery(feedback.provider_name(), evidence, text);
-            (delivery_label(*shadow), text)
-        }
-        TrajectoryPayload::GuidanceDelivered { guidance, shadow } => {
-            let why = guidance.injection.why();
-            let evidence = why.map(|why| why.evidence.as_slice()).unwrap_or_default();
-            let content = guidance.injection.content();
-            let text = describe_delivery(&guidance.provider_name, evidence, content);
-            (delivery_label(*shadow), text)
-        }
-        TrajectoryPayload::Outcome { delivery_seq, verdict, after_calls } => {
-            let what = match verdict {
-                OutcomeVerdict::Cleared => "problem cleared",
-                OutcomeVerdict::Ignored => "problem still present",
-                OutcomeVerdict::RunEnded => "run ended",
-            };
-            ("outcome", format!("of delivery {delivery_seq}: {what} after {after_calls} calls"))
-        }
-        TrajectoryPayload::DeadlineSet { at_unix_ms } => {
-            ("deadline", at_unix_ms.map_or_else(|| "none".to_owned(), local_time))
-        }
-        TrajectoryPayload::ConfigApplied { config, .. } => ("config", config.clone()),
-        TrajectoryPayload::FileCreated { path } => ("file", path.clone()),
-        TrajectoryPayload::UsageReported { usage } => (
-            "usage",
-            format!(
-                "{} tokens in, {} tokens out{}",
-                usage.input_tokens,
-                usage.output_tokens,
-                if usage.is_estimate { " (estimated)" } else { "" }
-            ),
-        ),
-        TrajectoryPayload::CostReported { total_micro_usd } => {
-            ("cost", format!("{total_micro_usd} dollars so far"))
-        }
-        TrajectoryPayload::ProxyAttached => ("proxy", "attached".to_owned()),
-        TrajectoryPayload::RunDescribed { folder, command, host_version, model, exit_code } => {
-            let exit_code = exit_code.map(|code| code.to_string());
-            let fields = [
-                ("folder", folder),
-                ("command", command),
-                ("version", host_version),
-                ("model", model),
-                ("exit code", &exit_code),
-            ];
-            let fields =
-                fields.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
-            let texts: Vec<String> =
-                fields.map(|(name, value)| format!("{name} {value}")).collect();
-            ("about", texts.join(", "))
-        }
-        TrajectoryPayload::Resumed => ("resumed", String::new()),
-        TrajectoryPayload::ContextCompacted { trigger } => {
-            ("compacted", trigger.clone().unwrap_or_default())
-        }
-        TrajectoryPayload::Gap { lost, reason } => {
-            let reason = match reason {
-                GapReason::Rejected => "the store refused them",
-                GapReason::Io => "the store could not be written",
-                GapReason::Overload => "they came faster than they could be written",
-                GapReason::Damage => "the store was damaged",
-            };
-            ("GAP", format!("{lost} records were lost here: {reason}"))
-        }
-        TrajectoryPayload::Unread { raw, .. } => ("unread", raw.clone()),
-        TrajectoryPayload::ProviderRequestPrepared {
-            model_id,
-            message_count,
-            kept_by_server,
-            ..
-        } => {
-            let model = model_id.as_deref().unwrap_or("the model");
-            let kept = if *kept_by_server { ", kept by its server" } else { "" };
-            ("request", format!("{message_count} messages to {model}{kept}"))
-        }
-        TrajectoryPayload::ContextTransformApplied { plugin, .. } => ("transform", plugin.clone()),
-        TrajectoryPayload::ToolGateApplied { plugin, .. } => ("gate", plugin.clone()),
-        TrajectoryPayload::ToolGateConflictResolved { reason, .. } => ("gate", reason.clone()),
-        TrajectoryPayload::OutputTokensEscalation { new_cap, .. } => {
-            ("retry", format!("with at most {new_cap} output tokens"))
+/// Wraps a text at its spaces, to lines of at most `max_columns` columns. A longer word gets a line of
+/// its own. Control characters are escaped.
+pub(crate) fn wrapped(text: &str, max_columns: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in escape_control_chars(text).split_whitespace() {
+        let needed = |line: &String| line.width().saturating_add(1).saturating_add(word.width());
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if needed(line) <= max_columns => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
         }
     }
+    lines
 }
 
-const fn delivery_label(shadow: bool) -> &'static str {
-    if shadow { "shadow" } else { "DELIVERED" }
+/// The start of a line of at most `max_columns` columns, ending in an ellipsis if that leaves
+/// something out.
+fn cut_at_end(line: &str, max_columns: usize) -> String {
+    if line.width() <= max_columns {
+        return line.to_owned();
+    }
+    let mut cut = String::new();
+    let mut columns = 1_usize;
+    for c in line.chars() {
+        columns = columns.saturating_add(c.width().unwrap_or(0));
+        if columns > max_columns {
+            break;
+        }
+        cut.push(c);
+    }
+    if max_columns > 0 {
+        cut.push('…');
+    }
+    cut
 }
 
-fn describe_delivery(provider: &str, evidence: &[u64], text: &str) -> String {
-    let seqs: Vec<String> = evidence.iter().map(u64::to_string).collect();
-    match seqs.is_empty() {
-        true => format!("({provider}) {text}"),
-        false => format!("({provider}, see {}) {text}", seqs.join(", ")),
+/// The end of a line, such as that of a path, of at most `max_columns` columns. It begins with an
+/// ellipsis if that leaves something out. Control characters are escaped.
+pub(crate) fn end_of_line(text: &str, max_columns: usize) -> String {
+    let line = one_line(text, usize::MAX);
+    if line.width() <= max_columns {
+        return line;
     }
+    let mut columns = 1_usize;
+    let mut start = line.len();
+    for (at, c) in line.char_indices().rev() {
+        columns = columns.saturating_add(c.width().unwrap_or(0));
+        if columns > max_columns {
+            break;
+        }
+        start = at;
+    }
+    let ellipsis = if max_columns > 0 { "…" } else { "" };
+    format!("{ellipsis}{}", line.get(start..).unwrap_or_default())
 }
 
-fn describe_message(message: &AgentMessage) -> (&'static str, String) {
-    match message {
-        AgentMessage::System { content, .. } => ("system", content.clone()),
-        AgentMessage::User { content: UserContent::Text(text), .. } => ("user", text.clone()),
-        AgentMessage::User { .. } => ("user", "(text and images)".to_owned()),
-        AgentMessage::Assistant { content, .. } => ("model", content.plain_text().into_owned()),
-        AgentMessage::ToolResult { tool_name, .. } => ("message", format!("result of {tool_name}")),
-        AgentMessage::Custom { kind, .. } => ("message", kind.clone()),
-    }
-}
-
-/// Formats a record as one line: its sequence number, the time since `started`, a label, and a text
-/// of at most `max_chars` characters.
-pub(crate) fn record_line(stored: StoredRecord, started: Timestamp, max_chars: usize) -> String {
-    let (seq, redactions, conflicts) = (stored.seq, stored.redactions, stored.conflicts.len());
-    let failed = stored.failed;
-    let record = stored.into_record();
-    let (label, text) = describe(&record, failed);
-    let after = duration(record.at().since(started));
-    let mut notes = String::new();
-    if redactions > 0 {
-        notes.push_str(&format!(" [{redactions} redacted]"));
-    }
-    if conflicts > 0 {
-        notes.push_str(&format!(" [conflicting reports: {conflicts}]"));
-    }
-    let line = format!("{seq:>6}  {after:>12}  {label:<9}  {}{notes}", one_line(&text, max_chars));
-    line.trim_end().to_owned()
+/// Adds spaces until the text takes `columns` columns: at its end, or at its start if it is a number.
+pub(crate) fn pad(text: &str, columns: usize, is_number: bool) -> String {
+    let spaces = " ".repeat(columns.saturating_sub(text.width()));
+    if is_number { format!("{spaces}{text}") } else { format!("{text}{spaces}") }
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{escape_control_chars, json_line};
+    use super::{end_of_line, escape_control_chars, json_line, one_line, pad};
+
+    #[test]
+    fn texts_are_cut_to_the_columns_of_a_terminal() {
+        assert_eq!(one_line("a  b\nc", 10), "a b c");
+        assert_eq!(one_line("one two three", 8), "one two…");
+        assert_eq!(one_line("漢字漢字", 5), "漢字…");
+        assert_eq!(one_line("abc", 0), "");
+        assert_eq!(end_of_line("/home/me/project", 9), "…/project");
+        assert_eq!(end_of_line("漢字漢字", 5), "…漢字");
+        assert_eq!(pad("漢", 4, false), "漢  ");
+        assert_eq!(pad("7", 3, true), "  7");
+    }
 
     #[test]
     fn hidden_characters_are_escaped_and_keep_their_meaning_in_json() {

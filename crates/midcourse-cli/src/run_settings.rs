@@ -23,7 +23,9 @@ use crate::config::{self, Config, ConfigError, Layer, Overrides};
 
 use ancestors::is_ancestor;
 
-pub(crate) use launch::{LAUNCH_VARIABLE, LaunchFolder, LaunchId};
+pub(crate) use launch::{
+    LAUNCH_VARIABLE, LaunchFolder, LaunchId, remove_old_launches, remove_unused_launches,
+};
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RunSettings {

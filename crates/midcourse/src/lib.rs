@@ -71,11 +71,12 @@ pub use sink::{
     TrajectorySink, Writing,
 };
 pub use store::{
-    Backlog, Backup, Batch, Cursor, Durability, Finding, Findings, Head, Imported, Ingested,
-    Intake, Link, RecordAtSeq, RecordOfRun, RedactedRun, Repaired, RepairedRun, Restored, RunKey,
-    RunSummary, SearchHit, SearchIndex, Spilled, Store, StoreError, StoreSettings, StoreWriter,
-    StoredRecord, SummaryState, SyncedEngine, Trouble, has_spilled, ingest, is_kept_in_memory,
-    spill_event,
+    Backlog, Backup, Batch, Cursor, Deleted, Durability, Entry, EntryFilter, EntryOrder, Finding,
+    Findings, Head, Imported, Ingested, Intake, Link, ListedRun, RecordAtSeq, RecordOfRun,
+    RedactedRun, Repaired, RepairedRun, Restored, RunCursor, RunFilter, RunKey, RunSummary,
+    SearchFilter, SearchHit, SearchIndex, SearchWords, Spilled, Store, StoreError, StoreSettings,
+    StoreWriter, StoredRecord, SummaryState, SyncedEngine, Trouble, has_spilled, ingest,
+    is_kept_in_memory, spill_event,
 };
 
 pub use midcourse_core::*;

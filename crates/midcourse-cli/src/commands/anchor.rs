@@ -16,7 +16,7 @@ use super::open;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Only this run (id, start of id, or `latest`); otherwise all runs.
+    /// Only this run (id, start or end of id, or `latest`); otherwise all runs.
     run: Option<String>,
     /// Append the heads to this file, or send them to this URL with POST.
     #[arg(long, value_name = "FILE|URL", conflicts_with = "command")]

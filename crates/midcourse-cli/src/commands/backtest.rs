@@ -122,6 +122,7 @@ fn print_lines(out: &mut impl Write, report: &BacktestReport, config: Option<&st
             run_id: Some(&report.run_id),
             event: Some(step.event),
             seq: step.seq,
+            at: Some(step.at),
             call: step.call,
         };
         for line in step_lines(position, &step.step) {

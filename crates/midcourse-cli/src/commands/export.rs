@@ -17,7 +17,7 @@ const PAGE: usize = 64;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Export this run (id, start of id, or `latest`).
+    /// Export this run (id, start or end of id, or `latest`).
     run: String,
     /// Export its child runs too, at any depth.
     #[arg(long)]

@@ -1,21 +1,42 @@
-//! `midcourse list`: lists recorded runs.
+//! `midcourse list`: lists recorded runs, newest first, with subagents under the runs that started
+//! them.
+//!
+//! Runs are read and printed page by page, so the first line comes at once and the memory does not
+//! depend on the number of runs.
 
-use std::io::{Write as _, stdout};
+mod layout;
 
-use anyhow::Result;
-use comfy_table::Table;
-use midcourse::RunSummary;
-use serde_json::json;
+use std::io::{Write, stdout};
 
-use super::{columns, open};
-use crate::display::{duration, json_line, local_time, one_line, rfc3339};
+use anyhow::{Context as _, Result};
+use midcourse::{ListedRun, RunCursor, RunFilter, Store};
 
-/// How many runs the table shows by default.
+use super::json::run_json;
+use super::open;
+use super::run_filter::RunFilterArguments;
+use super::screen::{PagerArguments, Screen, ScreenArguments};
+use crate::display::json_line;
+use layout::Layout;
+
+pub(super) use layout::outcome;
+
+/// How many runs the table shows by default, not counting subagents.
 const DEFAULT_COUNT: usize = 30;
+
+/// How many runs are read from the store at once.
+const PAGE: usize = 100;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Show the newest N runs.
+    #[command(flatten)]
+    runs: RunFilterArguments,
+    /// Only runs that failed or were aborted.
+    #[arg(long)]
+    failed: bool,
+    /// Only runs in which midcourse said something, or would have (shadow mode).
+    #[arg(long)]
+    said: bool,
+    /// Show the newest N runs; subagents do not count.
     #[arg(long, short = 'n', value_name = "N", conflicts_with = "all")]
     count: Option<usize>,
     /// Show all runs instead of the newest 30.
@@ -24,6 +45,10 @@ pub(super) struct Arguments {
     /// Print JSON lines, all runs by default.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    pager: PagerArguments,
+    #[command(flatten)]
+    screen: ScreenArguments,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
@@ -33,65 +58,80 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         }
         return Ok(());
     };
+    let filter = arguments.filter()?;
     let shown = if arguments.all || arguments.json { usize::MAX } else { DEFAULT_COUNT };
-    let mut runs = store.runs(arguments.count.unwrap_or(shown))?;
-    for run in &mut runs {
-        open::add_open_calls(&store, run)?;
-    }
-    let mut out = std::io::BufWriter::new(stdout().lock());
+    let count = arguments.count.unwrap_or(shown);
+    let mut pages = Pages { store: &store, filter: &filter, after: RunCursor::START, left: count };
     if arguments.json {
-        for run in &runs {
-            writeln!(out, "{}", json_line(&as_json(run)))?;
+        let mut out = std::io::BufWriter::new(stdout().lock());
+        while let Some(page) = pages.next()? {
+            for listed in &page {
+                writeln!(out, "{}", json_line(&run_json(&listed.run)))?;
+            }
+            out.flush()?;
         }
-        return Ok(out.flush()?);
+        return Ok(());
     }
-    if runs.is_empty() {
-        writeln!(out, "No runs recorded yet.")?;
-        return Ok(out.flush()?);
+    let Some(first) = pages.next()? else {
+        let is_filtered = filter != RunFilter::default();
+        let none = if is_filtered { "No run matches." } else { "No runs recorded yet." };
+        writeln!(stdout(), "{none}")?;
+        return Ok(());
+    };
+    let mut screen = Screen::paged(&arguments.screen, &arguments.pager);
+    let layout = Layout::new(screen.width, &first);
+    writeln!(screen, "{}", layout.heading(screen.painter))?;
+    let (mut has_shadow, mut page) = (false, Some(first));
+    while let Some(runs) = page {
+        for listed in &runs {
+            has_shadow |= listed.run.shadow_deliveries > 0;
+            let line = layout.line(listed, screen.painter);
+            writeln!(screen, "{line}")?;
+        }
+        screen.flush()?;
+        page = pages.next()?;
     }
-    columns::print(&mut out, table(&runs), [3, 5, 6, 7])?;
-    let all = store.run_count()?;
-    let shown = u64::try_from(runs.len()).unwrap_or(u64::MAX);
-    if all > shown {
-        writeln!(out, "{shown} of {all} runs; use `--all` to show all.")?;
+    if has_shadow {
+        writeln!(screen, "Messages in parentheses were recorded only (shadow mode).")?;
     }
-    Ok(out.flush()?)
+    if pages.left == 0 {
+        let all = store.listed_run_count(&filter)?;
+        let shown = u64::try_from(count).unwrap_or(u64::MAX);
+        if all > shown {
+            writeln!(screen, "{shown} of {all} runs; use `--all` to show all.")?;
+        }
+    }
+    Ok(screen.finish()?)
 }
 
-pub(super) fn as_json(run: &RunSummary) -> serde_json::Value {
-    json!({
-        "run_id": run.run_id, "parent_run_id": run.parent_run_id, "host": run.host,
-        "started": rfc3339(run.started), "ended": run.ended.map(rfc3339),
-        "outcome": run.outcome, "calls": run.calls,
-        "errors": run.errors, "deliveries": run.deliveries,
-    })
-}
-
-fn table(runs: &[RunSummary]) -> Table {
-    let mut table = columns::table([
-        "RUN", "HOST", "STARTED", "DURATION", "OUTCOME", "CALLS", "ERRORS", "MESSAGES",
-    ]);
-    for run in runs {
-        table.add_row([
-            one_line(run.run_id.as_str(), 80),
-            one_line(&run.host, 20),
-            local_time(run.started),
-            duration(run.latest.since(run.started)),
-            outcome(run),
-            run.calls.to_string(),
-            run.errors.to_string(),
-            run.deliveries.to_string(),
-        ]);
+impl Arguments {
+    fn filter(&self) -> Result<RunFilter> {
+        Ok(RunFilter { failed: self.failed, said: self.said, ..self.runs.filter()? })
     }
-    table
 }
 
-/// How a run ended, for the table: `no end` if no end was recorded; otherwise the outcome, or
-/// `ended` if the end was recorded without an outcome.
-pub(super) fn outcome(run: &RunSummary) -> String {
-    match (&run.ended, &run.outcome) {
-        (Some(_), Some(outcome)) => one_line(outcome, 20),
-        (Some(_), None) => "ended".to_owned(),
-        (None, _) => "no end".to_owned(),
+/// The pages of the list. `left` is the number of runs that may still be shown.
+struct Pages<'a> {
+    store: &'a Store,
+    filter: &'a RunFilter,
+    after: RunCursor,
+    left: usize,
+}
+
+impl Pages<'_> {
+    /// The next page; `None` at the end of the list.
+    fn next(&mut self) -> Result<Option<Vec<ListedRun>>> {
+        let count = PAGE.min(self.left);
+        if count == 0 {
+            return Ok(None);
+        }
+        let (mut page, after) = self.store.list_runs(self.filter, self.after, count)?;
+        self.after = after;
+        let roots = page.iter().filter(|listed| listed.level == 0).count();
+        self.left = self.left.saturating_sub(roots);
+        for listed in &mut page {
+            open::add_open_calls(self.store, &mut listed.run).context("cannot count calls")?;
+        }
+        Ok(Some(page).filter(|page| !page.is_empty()))
     }
 }

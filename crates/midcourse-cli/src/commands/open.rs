@@ -9,12 +9,19 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use midcourse::{
-    DataDir, Finding, Redaction, RunId, RunSummary, Store, StoreError, StoreSettings, has_spilled,
-    now,
+    DataDir, Finding, Redaction, RunCursor, RunFilter, RunId, RunSummary, Store, StoreError,
+    StoreSettings, has_spilled, now,
 };
 
 use crate::display::rfc3339;
 use crate::terminal::warn;
+
+/// Maximum number of runs that are named if several ids begin with the same text.
+const MAX_FOUND: usize = 6;
+
+/// The fewest characters of the end of an id that name a run. With fewer, a mistyped id could name
+/// another run. `midcourse list` prints eight, on a narrow terminal.
+const MIN_END: usize = 6;
 
 /// The user's data directory. Warns if it is on a network filesystem.
 pub(super) fn data_dir() -> Result<DataDir> {
@@ -88,23 +95,36 @@ pub(super) fn folder_for_kept_files(data_dir: &DataDir, command: &str) -> PathBu
     folders.find(|folder| !folder.exists()).unwrap_or_default()
 }
 
-/// Finds a run. `name` is the id of the run, the start of the id if only one run has it, or
-/// `latest` for the newest run.
+/// Finds a run. `name` is the id of the run, the start or the end of the id if only one run has it,
+/// or `latest` for the newest run that is not the run of a subagent. If the start of an id fits a run
+/// and its subagents, whose ids often begin with that of their parent, it means the parent.
 pub(super) fn find_run(store: &Store, name: &str) -> Result<RunSummary> {
     if name == "latest" {
-        let latest = store.runs(1)?.pop();
+        let (listed, _) = store.list_runs(&RunFilter::default(), RunCursor::START, 1)?;
+        let latest = listed.into_iter().next().map(|listed| listed.run);
         return latest.context("no runs recorded yet; record one with `midcourse run`");
     }
     if let Some(run) = store.run(name)? {
         return Ok(run);
     }
-    let found: Vec<RunId> = store.runs_like(name, 6)?;
-    match found.as_slice() {
-        [] => bail!("no run `{name}`; `midcourse list --all` shows all runs"),
-        [one] => store.run(one.as_str())?.context("the run has just been removed"),
-        several => {
-            let names: Vec<&str> = several.iter().map(RunId::as_str).collect();
-            bail!("several runs start with `{name}`: {}; use more of the id", names.join(", "))
+    let mut found: Vec<RunId> = store.runs_like(name, MAX_FOUND)?;
+    if found.is_empty() && name.len() >= MIN_END {
+        found = store.runs_ending_in(name, MAX_FOUND)?;
+    }
+    let shortest = found.iter().min_by_key(|id| id.as_str().len());
+    let parent = shortest
+        .filter(|shortest| found.iter().all(|id| id.as_str().starts_with(shortest.as_str())));
+    match (parent, found.len()) {
+        (_, 0) => bail!("no run `{name}`; `midcourse list --all` shows all runs"),
+        (Some(one), count) if count < MAX_FOUND => {
+            store.run(one.as_str())?.context("the run has just been removed")
+        }
+        _ => {
+            let names: Vec<&str> = found.iter().map(RunId::as_str).collect();
+            bail!(
+                "several runs start or end with `{name}`: {}; use more of the id",
+                names.join(", ")
+            )
         }
     }
 }

@@ -11,6 +11,7 @@ use serde_json::json;
 use super::open;
 use crate::display::{local_time, one_line, rfc3339};
 use crate::duration::parse_age;
+use crate::run_settings::remove_old_launches;
 use crate::size::parse_size;
 
 /// How many runs are removed with one commit. Meanwhile no other process can write to the store.
@@ -72,6 +73,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     }
     if let Some(max_size) = arguments.max_size {
         remove_to_size(&mut store, max_size, arguments)?;
+    }
+    if arguments.yes {
+        remove_old_launches(store.data_dir());
     }
     if arguments.shrink {
         store.shrink()?;

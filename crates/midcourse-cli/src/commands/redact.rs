@@ -12,7 +12,7 @@ use crate::terminal::warn;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Redact this run (id, start of id, or `latest`).
+    /// Redact this run (id, start or end of id, or `latest`).
     run: String,
     /// Print a JSON line.
     #[arg(long)]

@@ -11,14 +11,13 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use midcourse::{
-    Channel, DecisionPoint, DeliveryPolicy, Engine, OutcomeVerdict, Step, TrajectoryPayload,
-    TrajectoryRecord,
+    Channel, DecisionPoint, DeliveryPolicy, Engine, Step, TrajectoryPayload, TrajectoryRecord,
 };
 use serde_json::json;
 
 use super::open;
 use super::step_json::{Position, step_lines};
-use crate::display::json_line;
+use crate::display::{describe_outcome, json_line, one_line, plain_name};
 use crate::hosts::{Host, permanent_policy};
 use crate::run_settings::RunSettings;
 use crate::terminal::warn;
@@ -29,7 +28,7 @@ pub(super) struct Arguments {
     /// Read the run from this file; by default standard input.
     #[arg(conflicts_with = "run")]
     file: Option<PathBuf>,
-    /// Replay a stored run (id, start of id, or `latest`).
+    /// Replay a stored run (id, start or end of id, or `latest`).
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
     /// Print JSON lines.
@@ -75,10 +74,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         };
         let comparison = match recorded.len() {
             0 if replayed.is_empty() || !replay.was_monitored => String::new(),
-            _ if replayed == recorded => ", as recorded".to_owned(),
-            count => format!(", unlike the recorded run with {count}"),
+            _ if replayed == recorded => ", the same as in the recorded run".to_owned(),
+            count => format!("; the recorded run had {count}"),
         };
-        writeln!(out, "{calls} calls, {errors} failed; {messages}{comparison}.")?;
+        writeln!(out, "{calls} calls, {errors} failed or refused; {messages}{comparison}.")?;
     }
     out.flush()?;
     open::report_damage(&findings)
@@ -162,29 +161,29 @@ fn print_text(out: &mut impl Write, engine: &Engine, step: &Step) -> Result<()> 
         writeln!(out, "call {call:>4}  fault    {fault}")?;
     }
     for outcome in &step.outcomes {
-        let what = match outcome.verdict {
-            OutcomeVerdict::Cleared => "problem cleared",
-            OutcomeVerdict::Ignored => "problem still present",
-            OutcomeVerdict::RunEnded => "run ended",
-        };
-        let calls = outcome.after_calls;
-        writeln!(out, "call {call:>4}  outcome  {what} {calls} calls after the message")?;
+        let what = describe_outcome(outcome.verdict, outcome.after_calls);
+        writeln!(out, "call {call:>4}  outcome  {what}")?;
     }
     for pattern in &step.patterns {
         let evidence: Vec<String> = pattern.evidence().iter().map(u64::to_string).collect();
+        let name = one_line(pattern.pattern_type().as_str(), 80);
+        let evidence = evidence.join(", ");
         writeln!(
             out,
-            "call {call:>4}  pattern  {} (confidence {:.2}, records {})",
-            pattern.pattern_type(),
-            pattern.confidence().value(),
-            evidence.join(", "),
+            "call {call:>4}  pattern  {} ({name}, {:.0} % sure: records {evidence})",
+            plain_name(&name),
+            pattern.confidence().value() * 100.0,
         )?;
     }
     for delivery in &step.deliveries {
         let about = delivery.why().map_or_else(String::new, |why| {
-            format!(" about {}, rung {}", why.cause.kind(), why.rung.0)
+            let number = match why.rung.0 {
+                0 | 1 => String::new(),
+                number => format!(", message {number} about it"),
+            };
+            format!("  ({}{number})", plain_name(&one_line(why.cause.kind(), 80)))
         });
-        writeln!(out, "call {call:>4}  message  from {}{about}:", delivery.provider())?;
+        writeln!(out, "call {call:>4}  message{about}:")?;
         for line in delivery.text().lines() {
             writeln!(out, "{:20} {line}", "")?;
         }
@@ -201,7 +200,8 @@ fn print_json(
     let run_id = engine.session().identity().map(|identity| identity.run_id.as_str());
     let run_id = record.run_id.as_ref().map(|id| id.as_str()).or(run_id);
     let call = engine.trajectory().tool_call_count();
-    let position = Position { run_id, event: None, seq: record.seq, call };
+    let at = Some(record.at());
+    let position = Position { run_id, event: None, seq: record.seq, at, call };
     for line in step_lines(position, step) {
         writeln!(out, "{}", json_line(&line))?;
     }

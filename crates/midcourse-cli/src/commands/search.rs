@@ -1,29 +1,66 @@
-//! `midcourse search`: finds records by the words in them.
+//! `midcourse search`: finds calls and messages by the words in them.
 
-use std::io::{Write as _, stdout};
+use std::io::Write as _;
 
+use anstyle::AnsiColor;
 use anyhow::Result;
-use midcourse::SearchIndex;
+use midcourse::{SearchFilter, SearchHit, SearchIndex, SearchWords};
 use serde_json::json;
+use unicode_width::UnicodeWidthStr as _;
 
 use super::open;
-use crate::display::{escape_control_chars, json_line, one_line};
+use super::run_filter::RunFilterArguments;
+use super::screen::{Painter, Screen, ScreenArguments};
+use crate::display::{
+    describe_entry, escape_control_chars, json_line, local_minute, one_line, rfc3339,
+};
+use crate::terminal::eprint_line;
+
+/// The length of an excerpt in JSON, and if there is no terminal.
+const EXCERPT_CHARS: usize = 160;
+
+/// The shortest excerpt, however narrow the terminal is.
+const MIN_EXCERPT_CHARS: usize = 40;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Find records that contain all of these words.
+    /// Find calls and messages that contain all of these words.
     #[arg(required = true)]
     words: Vec<String>,
-    /// Show at most N records.
+    #[command(flatten)]
+    runs: RunFilterArguments,
+    /// Search only this run (id, start or end of id, or `latest`).
+    #[arg(long)]
+    run: Option<String>,
+    /// Only calls that failed or were refused.
+    #[arg(long)]
+    errors: bool,
+    /// Only calls of this tool.
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
+    /// Show at most N results.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
     count: usize,
     /// Print JSON lines.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    screen: ScreenArguments,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<()> {
+/// Searches, prints what was found, and returns true if there is anything.
+pub(super) fn run(arguments: &Arguments) -> Result<bool> {
     let store = open::to_read()?;
+    let run_id = match &arguments.run {
+        Some(run) => Some(open::find_run(&store, run)?.run_id),
+        None => None,
+    };
+    let filter = SearchFilter {
+        runs: arguments.runs.filter()?,
+        run_id,
+        errors: arguments.errors,
+        tool: arguments.tool.clone(),
+    };
     let mut index = SearchIndex::open(&store)?;
     let bar = open::progress(0, "indexing");
     index.catch_up(&store, |remaining| {
@@ -31,27 +68,72 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         bar.set_position(bar.length().unwrap_or(0).saturating_sub(remaining));
     })?;
     bar.finish_and_clear();
-    let (hits, findings) = index.search(&store, &arguments.words.join(" "), arguments.count)?;
-    let mut out = stdout().lock();
+    let text = arguments.words.join(" ");
+    let words = SearchWords::of(&text);
+    let (hits, findings) = index.search(&store, &text, &filter, arguments.count)?;
+    let mut screen = Screen::direct(&arguments.screen);
     for hit in &hits {
-        if arguments.json {
-            let line = json!({"run_id": hit.run_id, "seq": hit.seq, "kind": hit.kind,
-                              "excerpt": hit.excerpt});
-            writeln!(out, "{}", json_line(&line))?;
-        } else {
-            let run = one_line(hit.run_id.as_str(), 80);
-            writeln!(
-                out,
-                "{run}:{}  {}  {}",
-                hit.seq,
-                hit.kind,
-                escape_control_chars(&hit.excerpt)
-            )?;
+        match arguments.json {
+            true => writeln!(screen, "{}", json_line(&hit_json(hit, &words)))?,
+            false => print_hit(&mut screen, hit, &words)?,
         }
     }
+    screen.finish()?;
+    open::report_damage(&findings)?;
     if hits.is_empty() && !arguments.json {
-        writeln!(out, "No record contains these words.")?;
+        eprint_line("Nothing found.");
     }
-    out.flush()?;
-    open::report_damage(&findings)
+    Ok(!hits.is_empty())
+}
+
+fn hit_json(hit: &SearchHit, words: &SearchWords) -> serde_json::Value {
+    let record = &hit.entry.record;
+    json!({
+        "type": "hit", "run_id": hit.run_id, "seq": hit.seq, "at": rfc3339(record.at),
+        "host": record.source.host(), "kind": record.kind(), "failed": hit.entry.failed(),
+        "excerpt": words.excerpt(&hit.line, EXCERPT_CHARS),
+    })
+}
+
+/// Prints a hit: where and what it is, and if that leaves too little space, the excerpt on a line of
+/// its own.
+fn print_hit(screen: &mut Screen, hit: &SearchHit, words: &SearchWords) -> Result<()> {
+    let painter = screen.painter;
+    let place = format!("{}:{}", one_line(hit.run_id.as_str(), 80), hit.seq);
+    let described = describe_entry(&hit.entry, |seq| seq);
+    let time = local_minute(hit.entry.record.at, true);
+    let start_width = place.width() + 2 + time.len() + 2 + described.label.len() + 2;
+    let room = screen.width.map_or(EXCERPT_CHARS, |width| width.saturating_sub(start_width));
+    write!(
+        screen,
+        "{}  {time}  {}",
+        painter.coloured(AnsiColor::Yellow, &place),
+        painter.tone(described.tone, described.label),
+    )?;
+    let line = escape_control_chars(&hit.line).replace('\t', " ");
+    let excerpt = match room >= MIN_EXCERPT_CHARS {
+        true => {
+            write!(screen, "  ")?;
+            words.excerpt(&line, room)
+        }
+        false => {
+            write!(screen, "\n    ")?;
+            let room = screen.width.unwrap_or(EXCERPT_CHARS).saturating_sub(4);
+            words.excerpt(&line, room.max(MIN_EXCERPT_CHARS / 2))
+        }
+    };
+    writeln!(screen, "{}", highlighted(&excerpt, words, painter))?;
+    Ok(())
+}
+
+/// The text with the search words in another colour.
+fn highlighted(text: &str, words: &SearchWords, painter: Painter) -> String {
+    let (mut painted, mut from) = (String::new(), 0);
+    for place in words.places(text) {
+        painted.push_str(text.get(from..place.start).unwrap_or_default());
+        from = place.end;
+        painted.push_str(&painter.found(text.get(place).unwrap_or_default()));
+    }
+    painted.push_str(text.get(from..).unwrap_or_default());
+    painted
 }

@@ -2,10 +2,12 @@
 //! step, the engine processes one record of a run and returns patterns, messages and so on.
 //!
 //! Every line says where in the run the step happened: the run, the event (only for `backtest`),
-//! the sequence number of the record (`seq`), and how many tool calls had ended by then (`call`).
+//! the sequence number of the record (`seq`), its time (`at`), and how many tool calls had ended by then (`call`).
 
-use midcourse::{Delivery, Fault, Outcome, Step, TrajectoryPattern};
+use midcourse::{Delivery, Fault, Outcome, Step, Timestamp, TrajectoryPattern};
 use serde_json::{Value, json};
+
+use crate::display::rfc3339;
 
 /// Where in a run a step happened.
 #[derive(Clone, Copy)]
@@ -15,6 +17,8 @@ pub(super) struct Position<'a> {
     /// and not events.
     pub(super) event: Option<usize>,
     pub(super) seq: u64,
+    /// The time of the record; `None` if the run has no times.
+    pub(super) at: Option<Timestamp>,
     pub(super) call: u64,
 }
 
@@ -33,9 +37,9 @@ pub(super) fn step_lines(position: Position<'_>, step: &Step) -> Vec<Value> {
 }
 
 fn line(kind: &str, position: Position<'_>, fields: Value) -> Value {
-    let Position { run_id, event, seq, call } = position;
-    let mut line =
-        json!({"type": kind, "run_id": run_id, "event": event, "seq": seq, "call": call});
+    let Position { run_id, event, seq, at, call } = position;
+    let mut line = json!({"type": kind, "run_id": run_id, "event": event, "seq": seq,
+                          "at": at.map(rfc3339), "call": call});
     if let (Value::Object(line), Value::Object(fields)) = (&mut line, fields) {
         line.extend(fields);
     }
@@ -69,8 +73,8 @@ pub(super) fn confidence_of(delivery: &Delivery) -> Option<f64> {
 /// contains the same number.
 fn delivery_fields(delivery: &Delivery, delivery_seq: u64) -> Value {
     let kind = match delivery {
-        Delivery::Feedback { .. } => "feedback",
-        Delivery::Guidance(_) => "guidance",
+        Delivery::Feedback { .. } => "feedback_delivered",
+        Delivery::Guidance(_) => "guidance_delivered",
     };
     let confidence = confidence_of(delivery);
     let why = delivery.why();

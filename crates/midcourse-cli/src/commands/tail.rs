@@ -1,15 +1,19 @@
 //! `midcourse tail`: shows the latest records. With `--follow`, keeps running and shows new records
 //! as they are stored.
 
-use std::io::{Write as _, stdout};
+use std::io::Write as _;
 use std::thread;
 use std::time::Duration;
 
+use anstyle::AnsiColor;
 use anyhow::{Result, ensure};
-use midcourse::RunId;
+use midcourse::{RunId, StoredRecord};
+use unicode_width::UnicodeWidthStr as _;
 
+use super::json::record_json;
 use super::open;
-use crate::display::{describe, json_line, local_time, one_line};
+use super::screen::{Screen, ScreenArguments};
+use crate::display::{Tone, describe_record, json_line, local_time, one_line};
 use crate::terminal::warn;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -19,7 +23,7 @@ const PAGE: usize = 256;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Show only this run (id, start of id, or `latest`).
+    /// Show only this run (id, start or end of id, or `latest`).
     run: Option<String>,
     /// Start with the latest N records.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
@@ -27,10 +31,18 @@ pub(super) struct Arguments {
     /// Keep running and show new records.
     #[arg(long, short = 'f')]
     follow: bool,
+    /// Also turns, model requests and token counts.
+    #[arg(long)]
+    all: bool,
     /// Print JSON lines.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    screen: ScreenArguments,
 }
+
+/// How much of a text is printed if there is no terminal.
+const WIDTH_WITHOUT_TERMINAL: usize = 200;
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let store = open::to_read()?;
@@ -40,6 +52,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     };
     let mut cursor = store.cursor(run.as_ref(), arguments.count)?;
     let (mut seen_version, mut is_damaged) = (None, false);
+    let mut screen = Screen::direct(&arguments.screen);
     loop {
         let version = store.data_version()?;
         if seen_version != Some(version) {
@@ -49,7 +62,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
                 if records.is_empty() {
                     break;
                 }
-                let mut out = stdout().lock();
                 for (run_id, (seq, stored)) in records {
                     let stored = match stored {
                         Ok(stored) => stored,
@@ -64,23 +76,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
                         is_damaged = true;
                     }
                     if arguments.json {
-                        writeln!(out, "{}", json_line(&stored.to_json()))?;
-                    } else {
-                        let failed = stored.failed;
-                        let record = stored.into_record();
-                        let (label, text) = describe(&record, failed);
-                        let run = record.run_id.as_ref().map_or("", |id| id.as_str());
-                        writeln!(
-                            out,
-                            "{}  {}:{}  {label:<9}  {}",
-                            local_time(record.at()),
-                            one_line(run, 36),
-                            record.seq,
-                            one_line(&text, 100)
-                        )?;
+                        writeln!(screen, "{}", json_line(&record_json(&stored)))?;
+                    } else if arguments.all || !stored.is_mechanics() {
+                        print_record(&mut screen, &stored)?;
                     }
                 }
-                out.flush()?;
+                screen.flush()?;
             }
             seen_version = Some(version);
         }
@@ -90,4 +91,25 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         }
         thread::sleep(POLL_INTERVAL);
     }
+}
+
+fn print_record(screen: &mut Screen, stored: &StoredRecord) -> Result<()> {
+    let painter = screen.painter;
+    let described = describe_record(stored);
+    let place = format!("{}:{}", one_line(stored.run.run_id.as_str(), 36), stored.seq);
+    let time = local_time(stored.at);
+    let start = time.len() + 2 + place.width() + 2 + 9 + 2;
+    let width = screen.width.unwrap_or(WIDTH_WITHOUT_TERMINAL);
+    let text = one_line(&described.text, width.saturating_sub(start).max(20));
+    let text = match described.tone {
+        Tone::Message | Tone::Faint => painter.tone(described.tone, &text),
+        _ => text,
+    };
+    let line = format!(
+        "{time}  {}  {}  {text}",
+        painter.coloured(AnsiColor::Yellow, &place),
+        painter.tone(described.tone, &format!("{:<9}", described.label)),
+    );
+    writeln!(screen, "{}", line.trim_end())?;
+    Ok(())
 }

@@ -11,7 +11,7 @@ use crate::display::one_line;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Check only this run (id, start of id, or `latest`).
+    /// Check only this run (id, start or end of id, or `latest`).
     run: Option<String>,
     /// Compare with heads of runs that `midcourse anchor` wrote: a file, a URL, or `-`.
     ///

@@ -152,11 +152,47 @@ fn remove_old(launches: &Path, now: Timestamp) {
     }
 }
 
+/// Removes the folders of launches that are too old to be in use. Errors are ignored, as in
+/// [`remove_old`].
+pub(crate) fn remove_old_launches(data_dir: &DataDir) {
+    remove_old(&data_dir.launch_folder(""), now());
+    // Fails, as it should, if there are other launches.
+    let _ = fs::remove_dir(data_dir.launch_folder(""));
+}
+
+/// Removes the folders of all launches whose `midcourse run` has ended. Errors are ignored.
+pub(crate) fn remove_unused_launches(data_dir: &DataDir) {
+    let launches = data_dir.launch_folder("");
+    for entry in fs::read_dir(&launches).into_iter().flatten().flatten() {
+        let settings = fs::read(entry.path().join(FILE_NAME)).ok();
+        let settings: Option<SettingsWire> =
+            settings.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        if !settings.is_some_and(|settings| is_running(settings.process)) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    let _ = fs::remove_dir(launches);
+}
+
+/// Whether there is a process with this id.
+fn is_running(process: u32) -> bool {
+    #[cfg(unix)]
+    {
+        let id = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw);
+        id.is_some_and(|id| rustix::process::test_kill_process(id) != Err(rustix::io::Errno::SRCH))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = process;
+        true
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use midcourse::{DataDir, Timestamp, now};
 
-    use super::{RETENTION, RunSettings, remove_old};
+    use super::{RETENTION, RunSettings, remove_old, remove_unused_launches};
 
     fn new_launch() -> RunSettings {
         let deadline = Some(Timestamp::from_unix_ms(7));
@@ -181,6 +217,22 @@ mod tests {
         assert_eq!(load(&id), Some(settings));
         remove_old(&launches, now().after(RETENTION * 2));
         assert_eq!(load(&id), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_launches_whose_process_has_ended_are_unused() {
+        let folder = tempfile::tempdir().unwrap();
+        let data_dir = DataDir::at(folder.path().join("home"));
+        let running = new_launch().save(&data_dir).unwrap();
+        let ended = new_launch().save(&data_dir).unwrap();
+        let file = ended.path().join("settings.json");
+        let text = std::fs::read_to_string(&file).unwrap();
+        let own = format!("\"process\":{}", std::process::id());
+        // The largest number that Linux gives to a process is 2^22.
+        std::fs::write(&file, text.replace(&own, "\"process\":2000000000")).unwrap();
+        remove_unused_launches(&data_dir);
+        assert!(running.path().exists() && !ended.path().exists());
     }
 
     #[cfg(unix)]

@@ -59,7 +59,7 @@ fn a_backtest_reports_messages_and_when_they_would_have_come() {
         assert_eq!(&fields(line, &["run_id", "event", "seq", "call"]), &position);
     }
     let delivery = json!({"delivery_seq": 10, "decision_point": "pre_tool_selection",
-                          "kind": "guidance", "cause": "repeated_error", "rung": 1});
+                          "kind": "guidance_delivered", "cause": "repeated_error", "rung": 1});
     let names = ["delivery_seq", "decision_point", "kind", "cause", "rung"];
     assert_eq!(fields(&lines[2], &names), delivery);
     let run = json!({"first_delivery_call": 3, "calls_after_first_delivery": 2,

@@ -72,11 +72,11 @@ fn a_demo_without_a_store_fails_and_names_the_log() {
 fn replay_reads_notation() {
     let output = midcourse(&["replay"], "4x bash make !! error: no rule\n");
     insta::assert_snapshot!(text(&output.stdout), @r#"
-    call    3  pattern  doom_loop (confidence 0.85, records 2, 5, 8)
-    call    3  pattern  repeated_error (confidence 0.90, records 2, 5, 8)
-    call    3  message  from course_correction about repeated_error, rung 1:
+    call    3  pattern  the same calls over and over (doom_loop, 85 % sure: records 2, 5, 8)
+    call    3  pattern  the same error again and again (repeated_error, 90 % sure: records 2, 5, 8)
+    call    3  message  (the same error again and again):
                          You ran "make" 3 times and it failed the same way each time, with nothing in between. Read the whole error. If it names nothing to change, begin with the smallest call that works, and add one part at a time.
-    4 calls, 4 failed; 1 message.
+    4 calls, 4 failed or refused; 1 message.
     "#);
 }
 

@@ -12,7 +12,9 @@ mod clients;
 mod command;
 mod config;
 mod contract;
+mod daily_commands;
 mod damage;
+mod delete;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod disk;
 #[cfg(unix)]

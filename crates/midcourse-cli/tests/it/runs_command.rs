@@ -8,44 +8,46 @@ use midcourse::DataDir;
 use serde_json::Value;
 
 use crate::archive::everything;
-use crate::events::{TempStore, tool_ended, user_message, without_hashes};
+use crate::events::{TempStore, tool_ended, user_message};
 
-struct User {
-    place: TempStore,
+/// A user with a data directory of their own.
+pub(crate) struct User {
+    pub(crate) place: TempStore,
 }
 
 impl User {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { place: TempStore::new() }
     }
 
-    fn data_dir(&self) -> DataDir {
+    pub(crate) fn data_dir(&self) -> DataDir {
         self.place.data_dir()
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
         command.args(args).env("MIDCOURSE_HOME", self.data_dir().path()).env("TZ", "UTC");
+        command.env_remove("COLUMNS").env_remove("CLICOLOR_FORCE");
         command
     }
 
-    fn run(&self, args: &[&str]) -> Output {
+    pub(crate) fn run(&self, args: &[&str]) -> Output {
         self.command(args).stdin(Stdio::null()).output().unwrap()
     }
 
     /// Runs a command, which must succeed, and returns its standard output.
-    fn output(&self, args: &[&str]) -> String {
+    pub(crate) fn output(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
 
-    fn lines(&self, args: &[&str]) -> Vec<Value> {
+    pub(crate) fn lines(&self, args: &[&str]) -> Vec<Value> {
         self.output(args).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     /// Runs a command, which must fail, and returns its standard error.
-    fn error(&self, args: &[&str]) -> String {
+    pub(crate) fn error(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         String::from_utf8(output.stderr).unwrap()
@@ -94,66 +96,6 @@ fn the_end_of_a_session_removes_old_runs_if_the_users_file_says_so() {
     let is_gone = || !user.output(&["list", "--all"]).contains("old ");
     assert!((0..2000).any(|_| is_gone()), "the old run was not removed");
     assert!(user.output(&["list", "--all"]).contains("s "));
-}
-
-#[test]
-fn list_prints_a_table_or_json_lines() {
-    let user = User::new();
-    assert_eq!(user.output(&["list"]), "No runs recorded yet.\n");
-    assert_eq!(user.output(&["list", "--json"]), "");
-    everything(&mut user.place.open());
-    insta::assert_snapshot!(user.output(&["list"]), @r"
-    RUN       HOST  STARTED               DURATION  OUTCOME  CALLS  ERRORS  MESSAGES
-    r.worker  test  2026-09-21 14:13:21       0 ms  no end       0       0         0
-    r         test  2026-09-21 14:13:20  1 min 0 s  failed       7       4         1
-    ");
-    insta::assert_snapshot!(user.output(&["list", "--json"]), @r#"
-    {"run_id":"r.worker","parent_run_id":"r","host":"test","started":"2026-09-21T14:13:21.000Z","ended":null,"outcome":null,"calls":0,"errors":0,"deliveries":0}
-    {"run_id":"r","parent_run_id":null,"host":"test","started":"2026-09-21T14:13:20.000Z","ended":"2026-09-21T14:14:20.000Z","outcome":"failed","calls":7,"errors":4,"deliveries":1}
-    "#);
-}
-
-#[test]
-fn show_prints_a_run_record_by_record() {
-    let user = User::new();
-    everything(&mut user.place.open());
-    insta::assert_snapshot!(without_hashes(&user.output(&["show", "r"])), @r#"
-    run      r
-    child    r.worker (0 calls)
-    host     test
-    time     2026-09-21 14:13:20, 1 min 0 s
-    outcome  failed
-    counts   records 12, calls 7, errors 4, messages 1
-
-         0           1 s  started
-         1          0 ms  user       make it build
-         2          0 ms  result     bash: long long long long long long long long long long long long long long long long long long lon…
-         3          0 ms  result     bash: 012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012…
-         4          0 ms  result     bash: [redacted:aws_access_key] [1 redacted] [conflicting reports: 1]
-         5          0 ms  user       an old record
-         6          0 ms  failed     bash: error: no rule
-         7          0 ms  failed     bash: error: no rule
-         8          0 ms  failed     bash: error: no rule
-         9          0 ms  DELIVERED  (course_correction, see 6, 7, 8) You called "bash" 3 times and it failed the same way each time, wi…
-        10          0 ms  failed     bash: error: no rule
-        11     1 min 0 s  ended      failed
-    "#);
-    let lines = user.lines(&["show", "r", "--json"]);
-    assert_eq!(lines[0]["run_id"], "r");
-    assert_eq!(lines.len(), 13);
-}
-
-#[test]
-fn show_says_that_a_run_has_no_end() {
-    let user = User::new();
-    user.place.open().append(crate::events::tool_started("cut", "c")).unwrap();
-    let shown = user.output(&["show", "latest"]);
-    assert!(
-        shown.contains("No end recorded: the run is still active, or it was killed after record 0"),
-        "{shown}"
-    );
-    assert!(shown.contains("Call without a result: bash (c)"), "{shown}");
-    assert!(user.output(&["verify"]).contains("Runs without a recorded end: 1."));
 }
 
 #[test]
@@ -345,7 +287,7 @@ fn errors_say_what_to_do_next() {
     );
     user.place.open().append(crate::events::user_message("r.other", "x")).unwrap();
     let error = user.error(&["show", "r."]);
-    assert!(error.contains("several runs start with `r.`: "), "{error}");
+    assert!(error.contains("several runs start or end with `r.`: "), "{error}");
     assert!(error.contains("r.other") && error.contains("r.worker"), "{error}");
 }
 

@@ -394,7 +394,8 @@ fn search_finds_words_in_all_runs() {
     let mut index = SearchIndex::open(&store).unwrap();
     index.catch_up(&store, |_| ()).unwrap();
     let hits = |index: &SearchIndex, store: &Store, words: &str| -> Vec<(String, u64)> {
-        let (found, damage) = index.search(store, words, 9).unwrap();
+        let (found, damage) =
+            index.search(store, words, &midcourse::SearchFilter::default(), 9).unwrap();
         assert_eq!(damage, []);
         found.iter().map(|hit| (hit.run_id.to_string(), hit.seq)).collect()
     };

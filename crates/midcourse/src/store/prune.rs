@@ -18,7 +18,7 @@ struct Node {
 }
 
 /// All runs, with the time of the latest record of each run or of a descendant.
-struct Tree {
+pub(super) struct Tree {
     nodes: Vec<Node>,
     by_name: HashMap<String, usize>,
     /// For each node, the latest record in it and below it.
@@ -28,7 +28,7 @@ struct Tree {
 impl Tree {
     /// Reads all runs at once: looking up the children of each run would take a search through all
     /// runs, because no index has them.
-    fn read(connection: &Connection) -> Result<Self, StoreError> {
+    pub(super) fn read(connection: &Connection) -> Result<Self, StoreError> {
         let mut find = connection.prepare("SELECT id, run_id, parent_run_id, latest FROM runs")?;
         let nodes = find.query_map([], |row| {
             let (id, run_id) = (row.get(0)?, row.get(1)?);
@@ -58,6 +58,25 @@ impl Tree {
             next = parent.and_then(|parent| self.by_name.get(parent)).copied();
         }
         above
+    }
+
+    /// The row ids of a run and of all its descendants, child runs before their parents.
+    pub(super) fn with_descendants(&self, run_id: &str) -> Vec<i64> {
+        let Some(root) = self.by_name.get(run_id) else { return Vec::new() };
+        let mut found: Vec<(Reverse<usize>, i64)> = Vec::new();
+        for node in &self.nodes {
+            let above = self.ancestors(&node.run_id);
+            if let Some(depth) = above.iter().position(|at| at == root) {
+                found.push((Reverse(depth), node.id));
+            }
+        }
+        found.sort_unstable();
+        found.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// The row ids of all runs.
+    pub(super) fn all(&self) -> Vec<i64> {
+        self.nodes.iter().map(|node| node.id).collect()
     }
 
     fn latest_below(&self, at: usize) -> i64 {
@@ -157,7 +176,7 @@ impl Store {
     }
 }
 
-fn remove(connection: &Connection, run: i64) -> Result<(), StoreError> {
+pub(super) fn remove(connection: &Connection, run: i64) -> Result<(), StoreError> {
     connection.execute_batch(
         "CREATE TEMP TABLE IF NOT EXISTS loose (body INTEGER PRIMARY KEY);
          DELETE FROM temp.loose;",

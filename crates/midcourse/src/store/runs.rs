@@ -82,7 +82,7 @@ pub enum SummaryState {
 
 /// How a run ended, as an SQL expression over the tables `runs` and `summaries`. Exit codes above
 /// 128 are signals: 129, 130 and 143 are those with which a user ends a program.
-const OUTCOME: &str = "CASE WHEN ended IS NULL THEN NULL \
+pub(super) const OUTCOME: &str = "CASE WHEN ended IS NULL THEN NULL \
     WHEN outcome IN ('completed', 'failed', 'aborted', 'limit_reached') THEN outcome \
     WHEN exit_code = 0 THEN 'completed' WHEN exit_code IN (129, 130, 143) THEN 'aborted' \
     WHEN exit_code IS NOT NULL THEN 'failed' \
@@ -95,7 +95,7 @@ const RUN_COLUMNS: usize = 14;
 const ADDED_COLUMN: usize = 35;
 
 /// The start of a query for summaries of runs: all columns, then `added` ones.
-fn select(added: &str) -> String {
+pub(super) fn select(added: &str) -> String {
     format!(
         "SELECT run_id, parent_run_id, runs.host, started, latest, ended, {OUTCOME}, next_seq, \
          calls, errors, deliveries, outcome, summaries.run, engine, {FACT_COLUMNS}, \
@@ -103,7 +103,7 @@ fn select(added: &str) -> String {
     )
 }
 
-fn read_summary(row: &rusqlite::Row<'_>) -> rusqlite::Result<RunSummary> {
+pub(super) fn read_summary(row: &rusqlite::Row<'_>) -> rusqlite::Result<RunSummary> {
     let ended: Option<i64> = row.get(5)?;
     let has_summary = row.get::<_, Option<i64>>(12)?.is_some();
     let state = match row.get::<_, Option<u32>>(13)? {
@@ -225,6 +225,17 @@ impl Store {
         )?;
         let limit = i64::try_from(count).unwrap_or(i64::MAX);
         let found = find.query_map(params![prefix, limit], |row| row.get::<_, String>(0))?;
+        Ok(found.map(|id| id.map(RunId::from)).collect::<Result<_, _>>()?)
+    }
+
+    /// Up to `count` run ids that end in `suffix`, the newest run first.
+    pub fn runs_ending_in(&self, suffix: &str, count: usize) -> Result<Vec<RunId>, StoreError> {
+        let mut find = self.connection.prepare_cached(
+            "SELECT run_id FROM runs WHERE length(?1) > 0 AND substr(run_id, -length(?1)) = ?1 \
+             ORDER BY started DESC LIMIT ?2",
+        )?;
+        let limit = i64::try_from(count).unwrap_or(i64::MAX);
+        let found = find.query_map(params![suffix, limit], |row| row.get::<_, String>(0))?;
         Ok(found.map(|id| id.map(RunId::from)).collect::<Result<_, _>>()?)
     }
 }

@@ -3,20 +3,28 @@
 //! Hooks do not update the index, so that they stay fast. Instead, whoever wants to search first
 //! adds the records that are not in the index yet ([`SearchIndex::catch_up`]). The index can be
 //! deleted at any time and is then built again.
+//!
+//! A search finds entries (see [`Entry`]): the start of a call, its result and a message that repeats
+//! the result are one hit.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use midcourse_core::RunId;
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, named_params, params};
 use serde_json::Value;
 
+use super::append::seq_of_fact;
+use super::entries::{self, Entry};
 use super::error::StoreError;
-use super::read;
+use super::read::{self, StoredRecord};
+use super::run_list::{self, RunFilter};
+use super::search_words::SearchWords;
 use super::verify::Finding;
 use super::{Store, body};
 
 /// The version of the index format; an index of another version is deleted and built again.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// How many records are added to the index in one transaction.
 const PAGE: i64 = 500;
@@ -24,17 +32,30 @@ const PAGE: i64 = 500;
 /// How many bytes of each text, from its start, are searchable.
 const MAX_TEXT_BYTES: usize = 64 * 1024;
 
-/// A record that matches a search.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Which entries a search may find. The default allows all of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SearchFilter {
+    /// Only entries of these runs.
+    pub runs: RunFilter,
+    /// Only entries of this run.
+    pub run_id: Option<RunId>,
+    /// Only calls that failed or were refused.
+    pub errors: bool,
+    /// Only calls of this tool; upper and lower case do not matter.
+    pub tool: Option<String>,
+}
+
+/// An entry that matches a search.
+#[derive(Debug, Clone, PartialEq)]
 pub struct SearchHit {
-    /// The run of the record.
+    /// The run of the entry.
     pub run_id: RunId,
-    /// The record's position in the run.
+    /// The seq of the entry's record.
     pub seq: u64,
-    /// The kind of the record's payload.
-    pub kind: String,
-    /// The line that contains the first search word, shortened to 120 bytes.
-    pub excerpt: String,
+    /// The record, and the result if it is a call.
+    pub entry: Entry,
+    /// The line of the entry that has most of the words.
+    pub line: String,
 }
 
 /// The search index of a store.
@@ -113,9 +134,13 @@ impl SearchIndex {
         for (id, run, seq) in places {
             // An unreadable record cannot be searched; `verify` reports it.
             if let Ok(Some(record)) = read::record(&store.connection, run, seq) {
+                // A result is found by the words of its call, too.
+                let start = start_of_call(store, run, record.kind(), record.fact.as_deref());
+                let call = start.and_then(|seq| read::record(&store.connection, run, seq).ok()?);
+                let text = call.map(searchable).unwrap_or_default() + &searchable(record);
                 transaction
                     .prepare_cached("INSERT OR REPLACE INTO texts (rowid, text) VALUES (?1, ?2)")?
-                    .execute(params![id, searchable(record.value)])?;
+                    .execute(params![id, text])?;
             }
             done = id;
         }
@@ -124,14 +149,15 @@ impl SearchIndex {
         Ok(done)
     }
 
-    /// Up to `count` records that contain all the words, newest first. Words are taken literally,
+    /// Up to `count` entries that contain all the words, newest first. Words are taken literally,
     /// not as a query language; words without a letter or digit are ignored. Fields that were added
     /// to a record after it was indexed are not searched. The second list describes damage in the
-    /// records that were found. A record that cannot be read is only in the second list.
+    /// records that were found. An entry that cannot be read is only in the second list.
     pub fn search(
         &self,
         store: &Store,
         words: &str,
+        filter: &SearchFilter,
         count: usize,
     ) -> Result<(Vec<SearchHit>, Vec<Finding>), StoreError> {
         let query: Vec<String> = words
@@ -142,16 +168,21 @@ impl SearchIndex {
         if query.is_empty() {
             return Ok((Vec::new(), Vec::new()));
         }
+        let words = SearchWords::of(words);
         let mut find = self
             .connection
             .prepare_cached("SELECT rowid FROM texts WHERE texts MATCH ?1 ORDER BY rowid DESC")?;
         let mut rows = find.query([query.join(" ")])?;
         let (mut hits, mut findings) = (Vec::new(), Vec::new());
+        let mut seen = HashSet::new();
         while let Some(row) = rows.next()? {
             if hits.len() == count {
                 break;
             }
-            hits.extend(hit(store, row.get(0)?, words, &mut findings)?);
+            let Some(place) = place_of(store, row.get(0)?, filter)? else { continue };
+            if seen.insert((place.run, place.seq)) {
+                hits.extend(hit(store, &place, &words, &mut findings)?);
+            }
         }
         Ok((hits, findings))
     }
@@ -170,55 +201,94 @@ pub(super) fn remove(file: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Where an entry is.
+struct Place {
+    run: i64,
+    run_id: RunId,
+    seq: i64,
+}
+
+/// The place of the entry that contains the record with this row id; `None` if the filter leaves it
+/// out, or if the record was removed.
+fn place_of(store: &Store, id: i64, filter: &SearchFilter) -> Result<Option<Place>, StoreError> {
+    let SearchFilter { runs, run_id, errors, tool } = filter;
+    let found = store
+        .connection
+        .prepare_cached(&format!(
+            "SELECT runs.id, runs.run_id, seq, kind, fact FROM records \
+             JOIN runs ON runs.id = records.run WHERE records.id = :id \
+             AND (:run_id IS NULL OR runs.run_id = :run_id) AND {}",
+            run_list::condition("runs")
+        ))?
+        .query_row(
+            named_params! {
+                ":id": id, ":run_id": run_id.as_ref().map(RunId::as_str), ":host": runs.host, ":folder": runs.folder,
+                ":since": runs.since_ms(), ":failed": runs.failed, ":said": runs.said,
+            },
+            |row| {
+                let (kind, fact): (String, Option<String>) = (row.get(3)?, row.get(4)?);
+                let run_id = row.get::<_, String>(1)?.into();
+                Ok((Place { run: row.get(0)?, run_id, seq: row.get(2)? }, kind, fact))
+            },
+        )
+        .optional()?;
+    let Some((mut place, kind, fact)) = found else { return Ok(None) };
+    if let Some(start) = start_of_call(store, place.run, &kind, fact.as_deref()) {
+        place.seq = start;
+    }
+    let is_entry = store
+        .connection
+        .prepare_cached(&format!(
+            "SELECT 1 FROM records AS r WHERE r.run = :run AND r.seq = :seq AND {}",
+            entries::condition()
+        ))?
+        .exists(named_params! {
+            ":run": place.run, ":seq": place.seq, ":first": 0, ":last": i64::MAX, ":all": false,
+            ":errors": errors, ":said": false, ":tool": tool,
+        })?;
+    Ok(is_entry.then_some(place))
+}
+
+/// The seq of the start of the call that a record ends; `None` if the record does not end a call, or
+/// if the start is not stored.
+fn start_of_call(store: &Store, run: i64, kind: &str, fact: Option<&str>) -> Option<i64> {
+    let fact = fact.filter(|_| matches!(kind, "tool_ended" | "denied"))?;
+    seq_of_fact(&store.connection, run, "tool_started", fact).ok()?
+}
+
 fn hit(
     store: &Store,
-    id: i64,
-    words: &str,
+    place: &Place,
+    words: &SearchWords,
     findings: &mut Vec<Finding>,
 ) -> Result<Option<SearchHit>, StoreError> {
-    let place = store
-        .connection
-        .prepare_cached("SELECT run, seq, kind FROM records WHERE id = ?1")?
-        .query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-        .optional()?;
-    let Some((run, seq, kind)) = place else { return Ok(None) };
-    let Some(key) = read::run_key(&store.connection, run)? else { return Ok(None) };
-    let record = match read::record(&store.connection, run, seq) {
-        Ok(Some(record)) => record,
+    let run_id = place.run_id.clone();
+    let entry = match store.entry_at(place.run, place.seq) {
+        Ok(Some(entry)) => entry,
         Ok(None) => return Ok(None),
         Err(StoreError::Damaged(description)) => {
-            findings.push(Finding { run_id: Some(key.run_id), description });
+            findings.push(Finding { run_id: Some(run_id), description });
             return Ok(None);
         }
         Err(error) => return Err(error),
     };
-    let (run_id, seq) = (key.run_id, record.seq);
-    findings.extend(store.verify_record(&run_id, seq)?);
-    let excerpt = excerpt(&searchable(record.value), words);
-    Ok(Some(SearchHit { run_id, seq, kind, excerpt }))
+    let seq = entry.record.seq;
+    for record in [Some(&entry.record), entry.end.as_ref()].into_iter().flatten() {
+        findings.extend(store.verify_record(&run_id, record.seq)?);
+    }
+    let end = entry.end.clone().map(searchable).unwrap_or_default();
+    let text = searchable(entry.record.clone()) + &end;
+    let line = words.best_line(&text).to_owned();
+    Ok(Some(SearchHit { run_id, seq, entry, line }))
 }
 
 /// All texts of a payload, each cut to the searchable length and followed by a line break.
-fn searchable(mut value: Value) -> String {
+fn searchable(record: StoredRecord) -> String {
     let mut all = String::new();
+    let mut value: Value = record.value;
     body::each_text(&mut value, &mut |_, text| {
         all.push_str(text.get(..text.floor_char_boundary(MAX_TEXT_BYTES)).unwrap_or_default());
         all.push('\n');
     });
     all
-}
-
-/// The line of the text that contains the first search word, shortened around that word.
-fn excerpt(text: &str, words: &str) -> String {
-    const WIDTH: usize = 120;
-    let word = words.split_whitespace().next().unwrap_or_default().to_lowercase();
-    let line = text
-        .lines()
-        .find(|line| line.to_lowercase().contains(&word))
-        .or_else(|| text.lines().next())
-        .unwrap_or_default();
-    let at = line.to_lowercase().find(&word).unwrap_or_default();
-    let from = line.floor_char_boundary(at.saturating_sub(WIDTH / 3));
-    let rest = line.get(from..).unwrap_or_default();
-    rest.get(..rest.floor_char_boundary(WIDTH)).unwrap_or_default().to_owned()
 }

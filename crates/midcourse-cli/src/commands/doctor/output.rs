@@ -1,11 +1,13 @@
 //! Prints the findings of `midcourse doctor`, as text of at most 80 columns or as JSON.
 
-use std::io::{IsTerminal as _, Write as _, stdout};
+use std::io::{Write as _, stdout};
 
+use anstyle::AnsiColor;
 use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::finding::{Area, Finding, State};
+use crate::commands::screen::{self, Painter};
 use crate::display::{escape_control_chars, json_line};
 
 const MAX_WIDTH: usize = 80;
@@ -29,15 +31,15 @@ pub(super) fn print_json(areas: &[Area], problems: usize) -> Result<()> {
 }
 
 pub(super) fn print_text(areas: &[Area], problems: usize) -> Result<()> {
-    let is_coloured = is_coloured();
-    let width = width();
+    let painter = Painter::automatic();
+    let width = screen::width().map_or(MAX_WIDTH, |width| width.clamp(MIN_WIDTH, MAX_WIDTH));
     let mut out = stdout().lock();
     for area in areas {
-        writeln!(out, "{}", bold(&escape_control_chars(&area.title), is_coloured))?;
+        writeln!(out, "{}", painter.bold(&escape_control_chars(&area.title)))?;
         for finding in &area.findings {
             let (word, colour) = word_of(finding.state);
             let mark = format!("{word:<8}");
-            let mark = if is_coloured { format!("\x1b[{colour}m{mark}\x1b[0m") } else { mark };
+            let mark = painter.coloured(colour, &mark);
             let text = format!("{}: {}", finding.check.replace('-', " "), finding.detail);
             for (number, line) in wrap(&text, width - INDENT).iter().enumerate() {
                 match number {
@@ -61,34 +63,13 @@ pub(super) fn print_text(areas: &[Area], problems: usize) -> Result<()> {
     Ok(())
 }
 
-const fn word_of(state: State) -> (&'static str, u8) {
+const fn word_of(state: State) -> (&'static str, AnsiColor) {
     match state {
-        State::Ok => ("ok", 32),
-        State::Note => ("note", 36),
-        State::Warning => ("warning", 33),
-        State::Problem => ("problem", 31),
+        State::Ok => ("ok", AnsiColor::Green),
+        State::Note => ("note", AnsiColor::Cyan),
+        State::Warning => ("warning", AnsiColor::Yellow),
+        State::Problem => ("problem", AnsiColor::Red),
     }
-}
-
-fn bold(text: &str, is_coloured: bool) -> String {
-    if is_coloured { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
-}
-
-/// Whether to use colours: only on a terminal, and not if the user has set NO_COLOR.
-fn is_coloured() -> bool {
-    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-    stdout().is_terminal() && !is_set("NO_COLOR") && !is_dumb
-}
-
-fn width() -> usize {
-    #[cfg(unix)]
-    if let Ok(size) = rustix::termios::tcgetwinsize(stdout())
-        && size.ws_col > 0
-    {
-        return usize::from(size.ws_col).clamp(MIN_WIDTH, MAX_WIDTH);
-    }
-    MAX_WIDTH
 }
 
 /// Wraps a text at its spaces. Text between backquotes is a command to copy and stays on one line, as
