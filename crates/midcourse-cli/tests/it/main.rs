@@ -28,6 +28,7 @@ mod hook;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod hook_faults;
 mod install;
+mod json_output;
 mod kill;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod power;
