@@ -118,7 +118,9 @@ mod tests {
         assert!(words.are_in("no RULE to make x"));
         assert!(!words.are_in("no rules in the makefile"));
         assert_eq!(words.places("make the makefile make"), [0..4, 18..22]);
-        assert_eq!(SearchWords::of("grün").places("sehr GRÜN!"), [5..10]);
+        let places = SearchWords::of("grün").places("sehr GRÜN!");
+        assert_eq!(places.first(), Some(&(5..10)));
+        assert_eq!(places.len(), 1);
         assert!(SearchWords::of("?!").is_empty());
     }
 
