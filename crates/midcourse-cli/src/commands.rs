@@ -31,6 +31,8 @@ mod record;
 mod redact;
 mod repair;
 mod replay;
+mod replayed_run;
+pub(crate) mod report;
 mod restore;
 mod retention;
 mod run;
@@ -106,6 +108,12 @@ enum Command {
     Statusline(statusline::Arguments),
     /// List recorded runs, newest first, with their subagents.
     List(list::Arguments),
+    /// Report how a run went: trouble, messages, what they changed, files, tokens and cost.
+    ///
+    /// Reports the last run that a person started, or the run that you name, each with its
+    /// subagents. The report contains the patterns that the engine of this release finds in the
+    /// records, as `midcourse replay` does. What the records do not say is `unknown`.
+    Report(report::Arguments),
     /// Show one run: what was called, what failed, and what midcourse said.
     ///
     /// A call and its result are one line. `--full` shows all of it, and `midcourse show RUN:SEQ` one
@@ -224,6 +232,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Uninstall(arguments) => uninstall::run(&arguments).map(success),
         Command::Doctor(arguments) => doctor::run(&arguments).map(success_if),
         Command::List(arguments) => list::run(&arguments).map(success),
+        Command::Report(arguments) => report::run(&arguments).map(success),
         Command::Show(arguments) => show::run(&arguments).map(success),
         Command::Tail(arguments) => tail::run(&arguments).map(success),
         Command::Search(arguments) => search::run(&arguments).map(success_if),

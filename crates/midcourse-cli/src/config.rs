@@ -20,6 +20,7 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::Duration;
@@ -31,7 +32,7 @@ use midcourse::{
 
 pub(crate) use error::{ConfigError, InvalidConfig};
 pub(crate) use file::ProjectFile;
-pub(crate) use find::{find, users_retention};
+pub(crate) use find::{find, users_prices, users_retention};
 pub(crate) use layer::Layer;
 pub(crate) use overrides::Overrides;
 pub(crate) use trust::{Approval, Trusted};
@@ -51,6 +52,31 @@ pub(crate) struct Config {
     /// Regular expressions of secrets in addition to those that midcourse knows. Each is valid.
     pub(crate) secret_patterns: Vec<String>,
     pub(crate) retention: Retention,
+    /// Prices of models, in addition to those that midcourse ships with.
+    pub(crate) prices: BTreeMap<String, Price>,
+}
+
+/// What a model API charges, in US dollars per million tokens.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Price {
+    pub(crate) input: f64,
+    pub(crate) output: f64,
+    pub(crate) cache_read: f64,
+    pub(crate) cache_write: f64,
+}
+
+impl Price {
+    /// The price of these tokens, in US dollars. `input` includes the tokens that were read from the
+    /// prompt cache or written to it.
+    pub(crate) fn of(self, input: u64, output: u64, cache_read: u64, cache_write: u64) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "numbers of tokens are far below 2^53")]
+        let cost = |tokens: u64, price: f64| tokens as f64 * price / 1e6;
+        let uncached = input.saturating_sub(cache_read).saturating_sub(cache_write);
+        cost(uncached, self.input)
+            + cost(output, self.output)
+            + cost(cache_read, self.cache_read)
+            + cost(cache_write, self.cache_write)
+    }
 }
 
 /// Limits on the age and total size of stored runs. Only the user's own file may set them.
@@ -114,6 +140,7 @@ impl Config {
             model_hosts: Vec::new(),
             secret_patterns: Vec::new(),
             retention: Retention::default(),
+            prices: BTreeMap::new(),
         }
     }
 

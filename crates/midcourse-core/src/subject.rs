@@ -33,8 +33,8 @@ pub enum Activity {
 }
 
 impl Activity {
-    /// What the agent did, such as `ran "cargo test"`. A message puts "you" before it.
-    pub(crate) fn did(self, object: Option<&ObjectName>) -> String {
+    /// What the agent did, such as `ran "cargo test"`; a text puts "you" or "it" before it.
+    pub fn did(self, object: Option<&ObjectName>) -> String {
         let of = |verb: &str, otherwise: &str| match object {
             Some(object) => format!("{verb} {object}"),
             None => otherwise.to_owned(),

@@ -16,11 +16,10 @@ use midcourse::{
 use serde_json::json;
 
 use super::open;
+use super::replayed_run::ReplayedRun;
 use super::step_json::{Position, step_lines};
 use crate::display::{describe_outcome, json_line, one_line, plain_name};
 use crate::hosts::{Host, permanent_policy};
-use crate::run_settings::RunSettings;
-use crate::terminal::warn;
 use input::InputRecord;
 
 #[derive(clap::Args)]
@@ -41,7 +40,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         Some(run) => input::read_stored(run)?,
         None => (input::read_file(arguments.file.as_deref())?, Vec::new()),
     };
-    let mut replay = Replay::new(&records);
+    let is_child = records.iter().any(|input| input.record.parent_run_id.is_some());
+    let mut replay = ReplayedRun::new(delivery_policy(&records), is_child);
+    // If midcourse analysed the run while it happened, the records contain the decision points at
+    // which messages could be delivered.
+    let was_monitored = records.iter().any(|input| input.decision_point.is_some());
     let mut out = stdout().lock();
     let (mut replayed, mut recorded) = (Vec::new(), Vec::new());
     for input in &records {
@@ -51,15 +54,19 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
             recorded.extend(message_of(&input.record.payload));
             continue;
         }
-        let step = replay.step(input)?;
+        let decision_point = match was_monitored {
+            true => input.decision_point,
+            false => Some(DecisionPoint::PreToolSelection),
+        };
+        let step = replay.step(&input.record, input.source.as_ref(), decision_point)?;
         replayed.extend(step.deliveries.iter().map(|delivery| delivery.text()));
         if arguments.json {
-            print_json(&mut out, &replay.engine, &input.record, &step)?;
+            print_json(&mut out, replay.engine(), &input.record, &step)?;
         } else {
-            print_text(&mut out, &replay.engine, &step)?;
+            print_text(&mut out, replay.engine(), &step)?;
         }
     }
-    let trajectory = replay.engine.trajectory();
+    let trajectory = replay.engine().trajectory();
     let (calls, errors) = (trajectory.tool_call_count(), trajectory.error_count());
     if arguments.json {
         let line = json!({"type": "run", "records": records.len(), "calls": calls,
@@ -73,7 +80,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
             count => format!("{count} messages"),
         };
         let comparison = match recorded.len() {
-            0 if replayed.is_empty() || !replay.was_monitored => String::new(),
+            0 if replayed.is_empty() || !was_monitored => String::new(),
             _ if replayed == recorded => ", the same as in the recorded run".to_owned(),
             count => format!("; the recorded run had {count}"),
         };
@@ -94,64 +101,22 @@ fn message_of(payload: &TrajectoryPayload) -> Option<String> {
     }
 }
 
-/// The state of a replay. Wherever the run contains a recorded configuration, the engine is
-/// replaced by one with that configuration.
-struct Replay {
-    engine: Engine,
-    /// The limits on messages.
-    policy: DeliveryPolicy,
-    /// Whether the run is that of a subagent, to which budgets do not apply.
-    is_child: bool,
-    /// Whether midcourse analysed the run while it happened. If so, the records contain the
-    /// decision points at which messages could be delivered.
-    was_monitored: bool,
-}
-
-impl Replay {
-    fn new(records: &[InputRecord]) -> Self {
-        let mut sources = records.iter().filter_map(|input| input.source.as_ref());
-        let is_proxied = sources.clone().any(|source| source.channel() == Channel::Proxy);
-        // A host repeats each message from a hook in every later model request, so it has its own
-        // limits. In a run with a proxy, the proxy delivered the messages, with default limits unless
-        // the model's server keeps the requests.
-        let host = sources.find_map(|source| Host::named(source.host())).filter(|_| !is_proxied);
-        let is_kept = |input: &InputRecord| {
-            let payload = &input.record.payload;
-            matches!(
-                payload,
-                TrajectoryPayload::ProviderRequestPrepared { kept_by_server: true, .. }
-            )
-        };
-        let policy = match host {
-            Some(host) => host.delivery_policy(),
-            None if records.iter().any(is_kept) => permanent_policy(),
-            None => DeliveryPolicy::default(),
-        };
-        let is_child = records.iter().any(|input| input.record.parent_run_id.is_some());
-        let engine = RunSettings::shipped().engine(policy, is_child);
-        let was_monitored = records.iter().any(|input| input.decision_point.is_some());
-        Self { engine, policy, is_child, was_monitored }
-    }
-
-    fn step(&mut self, input: &InputRecord) -> Result<Step> {
-        let InputRecord { record, source, decision_point } = input;
-        // A `ConfigApplied` record may come from another program and contain a configuration that
-        // midcourse does not understand. The channel `Settings` marks the records of midcourse.
-        let is_ours = source.as_ref().is_some_and(|source| source.channel() == Channel::Settings);
-        if let (TrajectoryPayload::ConfigApplied { config, .. }, true) = (&record.payload, is_ours)
-        {
-            // Create an engine with this configuration and give it the state of the old engine.
-            let checkpoint = self.engine.checkpoint()?;
-            let settings = RunSettings::from_text(config);
-            settings.warnings.iter().for_each(|problem| warn(problem));
-            self.engine = settings.engine(self.policy, self.is_child);
-            self.engine.restore(&checkpoint)?;
-        }
-        let decision_point = match self.was_monitored {
-            true => *decision_point,
-            false => Some(DecisionPoint::PreToolSelection),
-        };
-        Ok(self.engine.step(record, decision_point))
+/// The limits on messages that applied to the run.
+fn delivery_policy(records: &[InputRecord]) -> DeliveryPolicy {
+    let mut sources = records.iter().filter_map(|input| input.source.as_ref());
+    let is_proxied = sources.clone().any(|source| source.channel() == Channel::Proxy);
+    // A host repeats each message from a hook in every later model request, so it has its own
+    // limits. In a run with a proxy, the proxy delivered the messages, with default limits unless
+    // the model's server keeps the requests.
+    let host = sources.find_map(|source| Host::named(source.host())).filter(|_| !is_proxied);
+    let is_kept = |input: &InputRecord| {
+        let payload = &input.record.payload;
+        matches!(payload, TrajectoryPayload::ProviderRequestPrepared { kept_by_server: true, .. })
+    };
+    match host {
+        Some(host) => host.delivery_policy(),
+        None if records.iter().any(is_kept) => permanent_policy(),
+        None => DeliveryPolicy::default(),
     }
 }
 

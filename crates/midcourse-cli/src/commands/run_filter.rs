@@ -1,4 +1,4 @@
-//! The options by which `list` and `search` choose runs.
+//! The options by which `list`, `search` and `report` choose runs.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -33,7 +33,7 @@ impl RunFilterArguments {
 
 /// The folder that `--project` names, as runs have it: absolute, without links and without a slash at
 /// its end. It need not exist any more.
-fn folder(path: &Path) -> Result<String> {
+pub(super) fn folder(path: &Path) -> Result<String> {
     let path = path.canonicalize().or_else(|_| std::path::absolute(path))?;
     let path = path.to_string_lossy();
     Ok(path.trim_end_matches('/').to_owned())

@@ -6,6 +6,7 @@
 //! work in one. A file or a repository there must not hide a file that the user approved. So if the
 //! nearest file is not approved, the next approved file above it applies.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::Path;
 
@@ -14,7 +15,7 @@ use midcourse::DataDir;
 use super::file::{self, ProjectFile};
 use super::layer::Layer;
 use super::trust::Trusted;
-use super::{Config, ConfigError, InvalidConfig, Retention};
+use super::{Config, ConfigError, InvalidConfig, Price, Retention};
 use crate::shell::shell_quote;
 
 /// The settings for an agent that works in `cwd`, and a warning for each file that was skipped:
@@ -53,9 +54,18 @@ pub(crate) fn find(data_dir: &DataDir, cwd: &Path) -> (Layer, Vec<String>) {
 /// The user's limits on stored runs. There are none if the user's file is missing or invalid. A
 /// project's file cannot set them.
 pub(crate) fn users_retention(data_dir: &DataDir) -> Retention {
+    users_config(data_dir).retention
+}
+
+/// The user's prices of models. There are none if the user's file is missing or invalid.
+pub(crate) fn users_prices(data_dir: &DataDir) -> BTreeMap<String, Price> {
+    users_config(data_dir).prices
+}
+
+fn users_config(data_dir: &DataDir) -> Config {
     let layer = users_file(&data_dir.config_file()).unwrap_or_default();
     let config = layer.text().ok().and_then(|text| Config::parse(&text).ok());
-    config.unwrap_or_default().retention
+    config.unwrap_or_default()
 }
 
 pub(super) fn skipped(error: &dyn Display) -> String {

@@ -49,7 +49,7 @@ fn the_docs_show_every_key_with_its_default() {
     let providers = known_keys("[providers]");
     assert!(providers.len() > 9);
     assert_eq!(keys(&examples), known_keys(""));
-    let mut paths = vec![vec!["tools", "deploy"]];
+    let mut paths = vec![vec!["tools", "deploy"], vec!["prices", "my-model"]];
     paths.extend(
         ["budget", "analysis", "messages", "patterns", "providers", "retention"].map(|it| vec![it]),
     );

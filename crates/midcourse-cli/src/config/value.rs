@@ -6,8 +6,8 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use midcourse::{
-    Confidence, DecisionPoint, DecisionPoints, FeedbackTrigger, InvalidPattern, MAX_CYCLE_LEN,
-    MAX_SAFE_NAME_CHARS, Mode, Redaction, SafeName, WindowSize,
+    Confidence, DecisionPoint, DecisionPoints, FeedbackTrigger, InvalidMoney, InvalidPattern,
+    MAX_CYCLE_LEN, MAX_SAFE_NAME_CHARS, MicroUsd, Mode, Redaction, SafeName, WindowSize,
 };
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
@@ -248,6 +248,20 @@ optional!(DurationText(Duration) = duration);
 optional!(SizeText(u64) = size);
 optional!(ToolName(SafeName) = tool_name);
 optional!(Trigger(FeedbackTrigger) = trigger);
+/// A price in US dollars: zero or more.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(try_from = "f64")]
+pub(super) struct Dollars(pub(super) f64);
+
+impl TryFrom<f64> for Dollars {
+    type Error = InvalidMoney;
+
+    fn try_from(dollars: f64) -> Result<Self, InvalidMoney> {
+        MicroUsd::try_from(dollars)?;
+        Ok(Self(dollars))
+    }
+}
+
 /// A regular expression that matches secrets.
 #[derive(Deserialize)]
 #[serde(try_from = "String")]

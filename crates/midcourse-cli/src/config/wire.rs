@@ -14,10 +14,10 @@ use serde::de::Error as _;
 
 use super::providers::ProvidersWire;
 use super::value::{
-    Amount, Count, DurationText, ModelHostText, PatternText, SizeText, count, cycle_len, duration,
-    mode, probability, window,
+    Amount, Count, Dollars, DurationText, ModelHostText, PatternText, SizeText, count, cycle_len,
+    duration, mode, probability, window,
 };
-use super::{Config, MessageLimits, Retention};
+use super::{Config, MessageLimits, Price, Retention};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
@@ -42,6 +42,8 @@ struct ConfigWire {
     redaction: RedactionWire,
     #[serde(default)]
     retention: RetentionWire,
+    #[serde(default)]
+    prices: BTreeMap<String, PriceWire>,
 }
 
 #[derive(Deserialize)]
@@ -213,6 +215,29 @@ struct RetentionWire {
     max_size: Option<SizeText>,
 }
 
+/// Dollars per million tokens. Without prices of their own, cached tokens cost as much as others.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+struct PriceWire {
+    input: Dollars,
+    output: Dollars,
+    cache_read: Option<Dollars>,
+    cache_write: Option<Dollars>,
+}
+
+impl PriceWire {
+    fn read(self) -> Price {
+        let Self { input, output, cache_read, cache_write } = self;
+        let or_input = |price: Option<Dollars>| price.map_or(input.0, |price| price.0);
+        Price {
+            input: input.0,
+            output: output.0,
+            cache_read: or_input(cache_read),
+            cache_write: or_input(cache_write),
+        }
+    }
+}
+
 pub(super) fn read(text: &str) -> Result<Config, toml::de::Error> {
     let ConfigWire {
         mode,
@@ -225,6 +250,7 @@ pub(super) fn read(text: &str) -> Result<Config, toml::de::Error> {
         proxy,
         redaction,
         retention,
+        prices,
     } = toml::from_str(text)?;
     analysis.muted = patterns.muted();
     analysis.tools = tools
@@ -255,5 +281,6 @@ pub(super) fn read(text: &str) -> Result<Config, toml::de::Error> {
             max_age: retention.max_age.map(|age| age.0),
             max_size: retention.max_size.map(|size| size.0),
         },
+        prices: prices.into_iter().map(|(model, price)| (model, price.read())).collect(),
     })
 }

@@ -43,8 +43,11 @@ fn the_demo_agent_loops_gets_a_message_through_its_hooks_and_recovers() {
     ] {
         assert!(shown.contains(expected), "{expected}: {shown}");
     }
-    assert!(summary.contains("6 tool calls, 3 failed or refused"), "{summary}");
-    assert!(summary.contains("(repeated_error; cleared after 3 calls)"), "{summary}");
+    assert!(summary.contains("midcourse: Finished after "), "{summary}");
+    assert!(summary.contains("calls: 6, 3 failed or refused"), "{summary}");
+    assert!(summary.contains("(the problem went away after 3 calls)"), "{summary}");
+    assert!(summary.contains("details: midcourse report demo-"), "{summary}");
+    assert!(summary.trim_end().lines().count() <= 13, "{summary}");
 
     let store = place.open();
     let run = store.runs(9).unwrap().remove(0);

@@ -37,6 +37,7 @@ mod proxy;
 mod recorder;
 mod redact;
 mod repair;
+mod report;
 #[cfg(unix)]
 mod run_command;
 mod runs_command;

@@ -72,7 +72,7 @@ fn check_not_delivered(session: &Ended, messages: usize) {
             | TrajectoryPayload::FeedbackDelivered { shadow: false, .. }
     )));
     assert!(session.label_counts().iter().all(|count| *count == 0), "{:?}", session.label_counts());
-    assert!(session.stderr.contains(" recorded, not delivered:"), "{}", session.stderr);
+    assert!(session.stderr.contains("to the agent (shadow mode)"), "{}", session.stderr);
 }
 
 fn check_shadow(client: Client) {
