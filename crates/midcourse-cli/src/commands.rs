@@ -29,6 +29,7 @@ mod proxy;
 mod prune;
 mod record;
 mod redact;
+mod refresh;
 mod repair;
 mod replay;
 mod replayed_run;

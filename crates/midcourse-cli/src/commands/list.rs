@@ -13,6 +13,7 @@ use midcourse::{ListedRun, RunCursor, RunFilter, Store};
 
 use super::json::run_json;
 use super::open;
+use super::refresh::{Outdated, refresh};
 use super::run_filter::RunFilterArguments;
 use super::screen::{PagerArguments, Screen, ScreenArguments};
 use crate::display::json_line;
@@ -58,6 +59,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         }
         return Ok(());
     };
+    refresh(&store, Outdated::Wrong);
     let filter = arguments.filter()?;
     let shown = if arguments.all || arguments.json { usize::MAX } else { DEFAULT_COUNT };
     let count = arguments.count.unwrap_or(shown);

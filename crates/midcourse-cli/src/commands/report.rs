@@ -23,6 +23,7 @@ use anyhow::{Context as _, Result};
 use midcourse::{Period, Store, Timestamp, now};
 
 use super::open;
+use super::refresh::{Outdated, refresh};
 use super::run_filter::{self, parse_since};
 use super::screen::{self, Painter};
 use crate::config;
@@ -62,6 +63,7 @@ const DEFAULT_WIDTH: usize = 100;
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let store = open::to_read()?;
+    refresh(&store, Outdated::Wrong);
     if let Some(since) = arguments.since {
         return report_period(&store, since, arguments);
     }
@@ -101,6 +103,7 @@ fn report_period(store: &Store, since: Timestamp, arguments: &Arguments) -> Resu
         many_text::print_opening(&mut out, &period, runs, &layout)?;
         out.flush()?;
     }
+    refresh(store, Outdated::WrongOrNotAnalysed);
     let prices = Prices::new(config::users_prices(store.data_dir()));
     let mut report = many::collect(store, period, &prices)?;
     report.until = arguments.until.unwrap_or_else(now);

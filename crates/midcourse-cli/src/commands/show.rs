@@ -17,6 +17,7 @@ use midcourse::{EntryFilter, RunSummary, SearchWords, Store};
 
 use super::json::{record_json, run_json};
 use super::open;
+use super::refresh::{Outdated, refresh};
 use super::screen::{PagerArguments, Screen, ScreenArguments};
 use crate::display::{json_line, local_date, local_time};
 use crate::terminal::warn;
@@ -102,6 +103,7 @@ impl Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let store = open::to_read()?;
+    refresh(&store, Outdated::Wrong);
     let (mut run, seq) = find(&store, &arguments.run)?;
     if let Some(seq) = seq {
         let screen = Screen::paged_unless(arguments.json, &arguments.screen, &arguments.pager);

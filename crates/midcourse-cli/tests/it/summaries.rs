@@ -153,6 +153,8 @@ fn the_first_trouble_that_the_engine_finds_is_kept() {
     // A call that no engine has seen makes the findings incomplete.
     store.append(tool_ended("r", "x", "fine")).unwrap();
     assert_eq!(summary(&store).state, SummaryState::NotAnalysed);
+    assert_eq!(store.outdated_runs(false, 9).unwrap(), []);
+    assert_eq!(store.outdated_runs(true, 9).unwrap(), [summary(&store)]);
     assert!(!store.recount(&"r".into(), 3, &found).unwrap(), "the run has more records");
     let records = summary(&store).records;
     assert!(store.recount(&"r".into(), records, &found).unwrap());
@@ -173,10 +175,13 @@ fn a_store_of_schema_1_is_upgraded_and_its_runs_are_computed_again() {
     let run = store.run("night-1").unwrap().unwrap();
     assert_eq!((run.state, run.task, run.calls), (SummaryState::Missing, None, 6));
     store.append(user_message("night-2", "go on")).unwrap();
+    let outdated = |store: &Store| store.outdated_runs(false, 9).unwrap().len();
+    assert_eq!(outdated(&store), 2);
     for run in store.runs(2).unwrap() {
         assert_eq!(run.state, SummaryState::Missing, "a row that is not whole is worse than none");
         assert!(store.recount(&run.run_id, run.records, &Findings::default()).unwrap());
     }
+    assert_eq!(outdated(&store), 0);
     let run = store.run("night-1").unwrap().unwrap();
     assert_eq!(run.task.as_deref(), Some("make the tests pass"));
     let tokens = Usage { cache_read_input_tokens: 50, ..usage(100, 20) };
@@ -185,6 +190,23 @@ fn a_store_of_schema_1_is_upgraded_and_its_runs_are_computed_again() {
     drop(store);
     let again = Store::open_read_only(&data_dir).unwrap().unwrap();
     assert_eq!(findings(&again), [""; 0]);
+}
+
+#[test]
+fn list_computes_the_summaries_of_an_older_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/store-schema-1");
+    for file in ["store.db", "record-count", "losses"] {
+        std::fs::copy(format!("{old}/{file}"), folder.path().join(file)).unwrap();
+    }
+    let mut list = std::process::Command::new(env!("CARGO_BIN_EXE_midcourse"));
+    let output = list.args(["list", "--json"]).env("MIDCOURSE_HOME", folder.path()).output();
+    let lines = String::from_utf8(output.unwrap().stdout).unwrap();
+    let run = lines.lines().find(|line| line.contains("night-1")).unwrap();
+    let run: serde_json::Value = serde_json::from_str(run).unwrap();
+    assert_eq!(run["task"], "make the tests pass");
+    assert_eq!(run["patterns"]["doom_loop"], 1, "{run}");
+    assert_eq!(run["trouble"]["calls"], 3, "{run}");
 }
 
 fn payloads() -> impl Strategy<Value = TrajectoryPayload> {

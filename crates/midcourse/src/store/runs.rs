@@ -1,7 +1,7 @@
 //! Summaries of the runs in a store.
 
 use midcourse_core::{Engine, MicroUsd, RunId, Timestamp, Usage};
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::Store;
 use super::append::{run_head, seq_of_fact};
@@ -140,6 +140,17 @@ pub(super) fn read_summary(row: &rusqlite::Row<'_>) -> rusqlite::Result<RunSumma
         findings: summaries::findings(row, 31)?,
         state,
     })
+}
+
+/// The summaries of the runs for which an SQL condition holds, in its order.
+pub(super) fn select_where(
+    connection: &Connection,
+    condition: &str,
+    parameters: impl rusqlite::Params,
+) -> Result<Vec<RunSummary>, StoreError> {
+    let mut find = connection.prepare_cached(&format!("{} WHERE {condition}", select("")))?;
+    let found = find.query_map(parameters, read_summary)?;
+    Ok(found.collect::<Result<_, _>>()?)
 }
 
 impl Store {

@@ -13,6 +13,7 @@ use serde::Deserialize as _;
 use super::append::{RunHead, run_head};
 use super::call_failure::classify;
 use super::error::StoreError;
+use super::runs::{self, RunSummary};
 use super::summary::{ANSWER_KINDS, Facts, Findings, Trouble, answer_of};
 use super::{Store, read};
 
@@ -233,6 +234,34 @@ fn save_findings(connection: &Connection, run: i64, found: &Findings) -> Result<
 }
 
 impl Store {
+    /// Up to `count` runs whose summary is missing or has findings of another engine, newest first;
+    /// with `with_unanalysed` also those that no engine has analysed.
+    pub fn outdated_runs(
+        &self,
+        with_unanalysed: bool,
+        count: usize,
+    ) -> Result<Vec<RunSummary>, StoreError> {
+        // Most stores have none. This finds out without reading every run.
+        let has_any: bool = self
+            .connection
+            .prepare_cached(
+                "SELECT (SELECT count(*) FROM runs) > (SELECT count(*) FROM summaries) \
+                 OR EXISTS (SELECT 1 FROM summaries WHERE engine < ?1) \
+                 OR EXISTS (SELECT 1 FROM summaries WHERE engine > ?1) \
+                 OR (?2 AND EXISTS (SELECT 1 FROM summaries WHERE engine IS NULL))",
+            )?
+            .query_row(params![Engine::VERSION, with_unanalysed], |row| row.get(0))?;
+        if !has_any {
+            return Ok(Vec::new());
+        }
+        let condition = "summaries.run IS NULL OR engine <> ?1 OR (?2 AND engine IS NULL)";
+        runs::select_where(
+            &self.connection,
+            &format!("{condition} ORDER BY started DESC LIMIT ?3"),
+            params![Engine::VERSION, with_unanalysed, i64::try_from(count).unwrap_or(i64::MAX)],
+        )
+    }
+
     /// Computes the summary of a run again from its records, with what an engine of this release
     /// found in its first `records` records. Also decides again which calls failed. Returns `false`,
     /// and changes nothing, if the run has another number of records.

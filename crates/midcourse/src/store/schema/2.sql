@@ -28,6 +28,7 @@ CREATE TABLE summaries (
     trouble_calls INTEGER,                 -- calls that had ended by then
     patterns TEXT                          -- JSON: how often each pattern was found
 );
+CREATE INDEX summaries_engine ON summaries(engine);
 
 -- With the second column, an entry of this index differs from one of the index on run_id, so that
 -- `repair` cannot confuse the two.

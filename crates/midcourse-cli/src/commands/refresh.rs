@@ -1,0 +1,84 @@
+//! Brings summaries of runs up to date before they are shown: those of runs that an older release
+//! stored, and findings of another release's engine. The engine replays these runs.
+
+use std::time::{Duration, Instant};
+
+use midcourse::{DeliveryPolicy, Findings, RunSummary, Store, StoreError, StoreSettings};
+
+use super::replayed_run::ReplayedRun;
+use crate::terminal::warn;
+
+/// How long a command may take for this. What is left is done by later commands.
+const MAX_TIME: Duration = Duration::from_secs(2);
+
+/// Maximum number of runs per command.
+const MAX_RUNS: usize = 2_000;
+
+/// Maximum number of records that are read from the store at once.
+const PAGE: usize = 256;
+
+/// Which summaries are brought up to date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outdated {
+    /// Those that are missing, and those with findings of another engine.
+    Wrong,
+    /// Also those of runs that no engine has analysed, such as imported ones.
+    WrongOrNotAnalysed,
+}
+
+/// Computes outdated summaries again, those of the newest runs first. If that fails, for example
+/// because the store cannot be written, the summaries are shown as they are.
+pub(super) fn refresh(store: &Store, outdated: Outdated) {
+    if let Err(error) = try_refresh(store, outdated) {
+        warn(&format!("cannot bring the list of runs up to date: {error}"));
+    }
+}
+
+fn try_refresh(store: &Store, outdated: Outdated) -> Result<(), StoreError> {
+    let with_unanalysed = outdated == Outdated::WrongOrNotAnalysed;
+    let runs = store.outdated_runs(with_unanalysed, MAX_RUNS)?;
+    if runs.is_empty() {
+        return Ok(());
+    }
+    let Ok(mut writer) = Store::open(store.data_dir(), StoreSettings::default()) else {
+        return Ok(());
+    };
+    let begun = Instant::now();
+    for run in runs {
+        if begun.elapsed() > MAX_TIME {
+            break;
+        }
+        let found = replay(store, &run)?;
+        // If the run has grown meanwhile, a later command computes its summary.
+        match writer.recount(&run.run_id, run.records, &found) {
+            Ok(_) => {}
+            Err(StoreError::Locked | StoreError::Unwritable(_)) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// What the engine finds in a run.
+fn replay(store: &Store, run: &RunSummary) -> Result<Findings, StoreError> {
+    let mut replayed = ReplayedRun::new(DeliveryPolicy::default(), run.parent_run_id.is_some());
+    let mut found = Findings::default();
+    let mut from = 0;
+    loop {
+        let page = store.records_or_damage(run.run_id.as_str(), from, PAGE)?;
+        let Some((last, _)) = page.last() else { return Ok(found) };
+        from = last.saturating_add(1);
+        // A damaged record is skipped; the commands that show records report it.
+        for stored in page.into_iter().filter_map(|(_, stored)| stored.ok()) {
+            let source = stored.source.clone();
+            let record = stored.into_record();
+            if record.payload.is_conclusion() {
+                continue;
+            }
+            if let Ok(step) = replayed.step(&record, Some(&source), None) {
+                let calls = replayed.engine().trajectory().tool_call_count();
+                found.add(&step.patterns, calls);
+            }
+        }
+    }
+}
