@@ -5,7 +5,7 @@
 //! for a list does not depend on its length.
 
 use midcourse_core::Timestamp;
-use rusqlite::{Row, named_params};
+use rusqlite::named_params;
 
 use super::Store;
 use super::error::StoreError;
@@ -35,6 +35,8 @@ pub struct RunFilter {
 pub struct ListedRun {
     /// The run.
     pub run: RunSummary,
+    /// The number of tool calls that have no result. `RunSummary::calls` does not count them.
+    pub open_calls: u64,
     /// 0, or for a child run that is listed under its parent, one more than the parent's level.
     pub level: usize,
 }
@@ -75,9 +77,30 @@ fn top_condition() -> String {
     )
 }
 
-fn read_listed(row: &Row<'_>) -> rusqlite::Result<(RunSummary, RunCursor)> {
-    let run = read_summary(row)?;
-    Ok((run, RunCursor { started: row.get("list_started")?, id: row.get("list_id")? }))
+/// What the list needs besides the summary of a run. One query for a page is much faster than several
+/// for each run.
+const ADDED: &str = ", runs.started AS list_started, runs.id AS list_id, \
+    EXISTS (SELECT 1 FROM runs AS child WHERE child.parent_run_id = runs.run_id) AS is_parent, \
+    (SELECT count(*) FROM records AS call WHERE call.run = runs.id AND call.kind = 'tool_started' \
+     AND call.fact IS NOT NULL AND NOT EXISTS (SELECT 1 FROM records AS e WHERE e.run = runs.id \
+     AND e.kind IN ('tool_ended', 'denied') AND e.fact = call.fact)) AS open_calls";
+
+/// A row of the list.
+struct Row {
+    run: RunSummary,
+    cursor: RunCursor,
+    is_parent: bool,
+    open_calls: u64,
+}
+
+fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
+    let open_calls: i64 = row.get("open_calls")?;
+    Ok(Row {
+        run: read_summary(row)?,
+        cursor: RunCursor { started: row.get("list_started")?, id: row.get("list_id")? },
+        is_parent: row.get("is_parent")?,
+        open_calls: u64::try_from(open_calls).unwrap_or_default(),
+    })
 }
 
 impl RunFilter {
@@ -99,7 +122,7 @@ impl Store {
         let mut find = self.connection.prepare_cached(&format!(
             "{} WHERE (runs.started, runs.id) < (:started, :id) AND {} \
              ORDER BY runs.started DESC, runs.id DESC LIMIT :count",
-            select(", runs.started AS list_started, runs.id AS list_id"),
+            select(ADDED),
             top_condition()
         ))?;
         let found = find.query_map(
@@ -108,13 +131,13 @@ impl Store {
                 ":failed": filter.failed, ":said": filter.said, ":started": after.started, ":id": after.id,
                 ":count": i64::try_from(count).unwrap_or(i64::MAX),
             },
-            read_listed,
+            read_row,
         )?;
-        let found: Vec<(RunSummary, RunCursor)> = found.collect::<Result<_, _>>()?;
+        let found: Vec<Row> = found.collect::<Result<_, _>>()?;
         let (mut listed, mut last) = (Vec::new(), after);
-        for (run, cursor) in found {
-            last = cursor;
-            self.add_with_children(filter, run, 0, &mut listed)?;
+        for row in found {
+            last = row.cursor;
+            self.add_with_children(filter, row, 0, &mut listed)?;
         }
         Ok((listed, last))
     }
@@ -122,30 +145,35 @@ impl Store {
     fn add_with_children(
         &self,
         filter: &RunFilter,
-        run: RunSummary,
+        row: Row,
         level: usize,
         listed: &mut Vec<ListedRun>,
     ) -> Result<(), StoreError> {
-        let mut find = self.connection.prepare_cached(&format!(
-            "{} WHERE runs.parent_run_id = :parent AND {} ORDER BY runs.started, runs.id",
-            select(""),
-            condition("runs")
-        ))?;
-        let children = find.query_map(
-            named_params! {
-                ":parent": run.run_id.as_str(), ":host": filter.host, ":folder": filter.folder,
-                ":since": filter.since_ms(), ":failed": filter.failed, ":said": filter.said,
-            },
-            read_summary,
-        )?;
-        let children: Vec<RunSummary> = children.collect::<Result<_, _>>()?;
-        listed.push(ListedRun { run, level });
-        if level < MAX_LEVELS {
-            for child in children {
+        let Row { run, is_parent, open_calls, .. } = row;
+        let run_id = run.run_id.clone();
+        listed.push(ListedRun { run, open_calls, level });
+        if is_parent && level < MAX_LEVELS {
+            for child in self.listed_children(filter, run_id.as_str())? {
                 self.add_with_children(filter, child, level.saturating_add(1), listed)?;
             }
         }
         Ok(())
+    }
+
+    fn listed_children(&self, filter: &RunFilter, parent: &str) -> Result<Vec<Row>, StoreError> {
+        let mut find = self.connection.prepare_cached(&format!(
+            "{} WHERE runs.parent_run_id = :parent AND {} ORDER BY runs.started, runs.id",
+            select(ADDED),
+            condition("runs")
+        ))?;
+        let found = find.query_map(
+            named_params! {
+                ":parent": parent, ":host": filter.host, ":folder": filter.folder,
+                ":since": filter.since_ms(), ":failed": filter.failed, ":said": filter.said,
+            },
+            read_row,
+        )?;
+        Ok(found.collect::<Result<_, _>>()?)
     }
 
     /// The number of runs at level 0 of the list.

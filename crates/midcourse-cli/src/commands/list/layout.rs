@@ -163,7 +163,7 @@ impl Layout {
     }
 
     fn text(&self, column: Column, listed: &ListedRun) -> String {
-        let ListedRun { run, level } = listed;
+        let ListedRun { run, level, .. } = listed;
         match column {
             Column::Run => {
                 let max = match self.space {

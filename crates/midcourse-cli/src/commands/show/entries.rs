@@ -7,7 +7,7 @@ use midcourse::{
     Entry, EntryFilter, EntryOrder, RunId, RunSummary, SearchWords, Store, StoreError,
 };
 
-use crate::display::describe_entry;
+use crate::display::{Tone, describe_entry};
 
 /// How many entries are found at once.
 const PAGE: usize = 256;
@@ -26,7 +26,7 @@ pub(super) struct Entries {
 
 impl Entries {
     /// With `last`, only that many entries at the end of the run. Entries before them are read only
-    /// if they have to be searched for words.
+    /// if some at the end are not shown, for example because they lack the words.
     pub(super) fn new(
         store: &Store,
         run: &RunSummary,
@@ -46,12 +46,11 @@ impl Entries {
     fn find_last(&mut self, store: &Store, count: usize) -> Result<()> {
         let mut filter = self.filter.clone();
         while self.seqs.len() < count {
-            let page = if self.words.is_none() { count } else { PAGE };
             let found =
-                store.entry_seqs(self.run_id.as_str(), &filter, EntryOrder::Backward, page)?;
+                store.entry_seqs(self.run_id.as_str(), &filter, EntryOrder::Backward, PAGE)?;
             let Some(oldest) = found.last().copied() else { break };
             for seq in found {
-                if self.seqs.len() < count && self.has_words(store, seq)? {
+                if self.seqs.len() < count && self.is_shown_at(store, seq)? {
                     self.seqs.push_front(seq);
                 }
             }
@@ -61,14 +60,26 @@ impl Entries {
         Ok(())
     }
 
-    /// Whether the entry has the words. An entry that cannot be read passes, so that it is reported.
-    fn has_words(&self, store: &Store, seq: u64) -> Result<bool> {
-        let Some(words) = &self.words else { return Ok(true) };
+    /// Whether the entry at this seq is shown. An entry that cannot be read is, so that it is
+    /// reported.
+    fn is_shown_at(&self, store: &Store, seq: u64) -> Result<bool> {
         match store.entry(self.run_id.as_str(), seq) {
-            Ok(entry) => Ok(entry.is_some_and(|entry| has_words(words, &entry))),
+            Ok(entry) => Ok(entry.is_some_and(|entry| self.is_shown(&entry))),
             Err(StoreError::Damaged(_)) => Ok(true),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Whether the entry has the words. A response of the model without a text, which only makes
+    /// calls, is not shown: the calls are entries of their own.
+    fn is_shown(&self, entry: &Entry) -> bool {
+        let described = describe_entry(entry, |seq| seq);
+        if !self.filter.all && described.tone == Tone::Talk && described.text.trim().is_empty() {
+            return false;
+        }
+        let Some(words) = &self.words else { return true };
+        let texts = [Some(described.text), described.details, described.result];
+        words.are_in(&texts.into_iter().flatten().collect::<Vec<_>>().join("\n"))
     }
 
     /// Whether the next entry is on another page.
@@ -94,7 +105,7 @@ impl Entries {
             let Some(seq) = self.seqs.pop_front() else { return Ok(None) };
             match store.entry(self.run_id.as_str(), seq) {
                 Ok(Some(entry)) => {
-                    if self.words.as_ref().is_none_or(|words| has_words(words, &entry)) {
+                    if self.is_shown(&entry) {
                         return Ok(Some((seq, Ok(entry))));
                     }
                 }
@@ -105,10 +116,4 @@ impl Entries {
             }
         }
     }
-}
-
-fn has_words(words: &SearchWords, entry: &Entry) -> bool {
-    let description = describe_entry(entry, |seq| seq);
-    let texts = [Some(description.text), description.details, description.result];
-    words.are_in(&texts.into_iter().flatten().collect::<Vec<_>>().join("\n"))
 }

@@ -60,7 +60,7 @@ fn check(folder: &TempDir, failures: usize) {
     let replay = json(&["replay", "--json", "--run", "latest"]);
     assert_eq!(replay.last().unwrap()["errors"], failures, "the engine agrees");
     let shown = output(folder, &["show", "latest"]);
-    assert!(shown.contains(&format!("errors {failures},")), "{shown}");
+    assert!(shown.contains(&format!(", {failures} failed or refused\n")), "{shown}");
     assert_eq!(shown.lines().filter(|line| line.contains("  failed  ")).count(), failures);
     let tail = output(folder, &["tail", "-n", "100"]);
     assert_eq!(tail.lines().filter(|line| line.contains("  failed  ")).count(), failures);
