@@ -144,7 +144,7 @@ fn the_first_sentences_say_how_a_night_went() {
     It has no recorded end: it stopped or was killed at 02:07, after 2 h 57 min.
     Its last call, Bash idf.py fullclean && idf.py build, began at 02:07 and has no result. It ran
     "idf.py" 16 times with the same failure from 00:42 to 02:06. midcourse spoke four times; the problem
-    was still there after each message.
+    was still there after three of these messages.
     "#);
 }
 

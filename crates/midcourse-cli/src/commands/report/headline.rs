@@ -179,8 +179,14 @@ fn messages_sentence(report: &RunReport, has_trouble: bool) -> Option<String> {
             outcome.map(|outcome| format!(", and {outcome}"))
         }
         (_, 0, 0, 0) => None,
-        (_, 0, 1.., 0) => Some("; the problem was still there after each message".to_owned()),
-        (_, 0, 1.., _) => Some("; the problem was still there when the run ended".to_owned()),
+        (all, 0, ignored, _) if ignored == all => {
+            Some("; the problem was still there after each message".to_owned())
+        }
+        // What became of the problem after the other messages is not known.
+        (_, 0, ignored @ 1.., _) => {
+            let ignored = words::number(u64::try_from(ignored).unwrap_or(u64::MAX));
+            Some(format!("; the problem was still there after {ignored} of these messages"))
+        }
         (_, 0, 0, _) => Some("; the run ended before it was clear whether that helped".to_owned()),
         (_, 1, _, _) => {
             let place = spoken.iter().position(|it| is(OutcomeVerdict::Cleared)(&it));

@@ -33,7 +33,7 @@ pub(super) fn add(page: &mut Page, store: &Store, message: &Message, clock: &Clo
     let count = words::count(u64::try_from(calls.len()).unwrap_or(u64::MAX), "call");
     page.element("summary", &format!("The {count} that show it"));
     if hidden > 0 {
-        page.element("p class=\"quiet\"", &format!("and {hidden} earlier ones"));
+        page.element("p class=\"quiet\"", &format!("and {hidden} earlier"));
     }
     for call in calls {
         page.html("<div class=\"call\"><div class=\"meta\">");
