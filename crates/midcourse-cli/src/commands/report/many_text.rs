@@ -60,8 +60,8 @@ pub(crate) fn print(out: &mut impl Write, report: &PeriodReport, layout: &Layout
     if report.not_analysed > 0 {
         let count = words::count(report.not_analysed, "run");
         let note = format!(
-            "{count} are not analysed by this release, so their trouble is not counted; `midcourse \
-             report RUN` analyses one."
+            "{count} are not analysed yet, so their trouble is not counted. Each use of this \
+             command analyses more of them, for two seconds."
         );
         paragraph(out, &note, layout)?;
     }
