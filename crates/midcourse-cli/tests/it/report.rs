@@ -71,7 +71,7 @@ fn a_night_with_a_loop_is_told_in_one_page() {
       time      Tue 2026-03-03 23:03 to Wed 2026-03-04 03:19 (4 h 16 min)
       calls     170, 17 failed or refused; with 1 subagent
       tokens    11.0 M in (10.9 M of them from the cache), 49.5 k out
-      cost      $4.30, estimated with prices of 2026-11-16
+      cost      $4.30, estimated with list prices as known on 2026-11-16
 
       calls     ▃▂▁▃▃▃▃▃▃▃▂▁▄▂▂▃▃▂▁▃▃▃▃▃▃▃▃▃▂▁▃▂▁▃▃▂▁▃█▆▁▁▁▁▁▁ ▁▁▁▁▁ ▁▁▃▂·▂·▂·▁▁·▂·▂·▂·▁▂▁▁▁·▂▁▁▃▁▃▂▁▁▃
       failed                                           ▁▁▁▁▁▁▁ ▁▁▁▁▁ ▁▁                         ▁ ▁   ▁
@@ -81,8 +81,10 @@ fn a_night_with_a_loop_is_told_in_one_page() {
                 23:03         23:43         00:24         01:05         01:46         02:26
                 a column is 2 min 54 s; the highest bar is 11 calls; · nothing recorded
 
-    First sign of trouble
-      01:06  after call 103 (night-looped:414): it ran "docker compose" four times with the same failure
+    Where it went wrong
+      00:58  the trouble began (night-looped:402)
+      01:06  midcourse noticed, after call 103 (:414): it ran "docker compose" four times with the same
+             failure
              by 01:42 it ran "docker compose" 14 times with the same failure
 
     3 messages to the agent
@@ -106,7 +108,10 @@ fn a_night_with_a_loop_is_told_in_one_page() {
 
     What failed
          14 ×  ran "docker compose" (something is in the way)
+               Error response from daemon: driver failed programming external connectivity on endpoint
+               billing-postgres-1: Bind for 0.0.0.0:5432 failed: port is already alloc…
           3 ×  ran "cargo test" (a failing check)
+               test result: FAILED. 14 passed; 1 failed
 
     38 files written or edited
       .env.test, compose.yaml, migrations/0015.sql, src/account/queries.rs, src/account/rows.rs,
@@ -123,7 +128,7 @@ fn a_night_with_a_loop_is_told_in_one_page() {
       (compose.yaml and .env.test). Migration 15 no longer uses OIDs.
 
     Look next
-      midcourse show night-looped:414               where the trouble began
+      midcourse show night-looped:402               where the trouble began
       midcourse show night-looped --errors          the calls that failed
       midcourse show night-looped --said            what midcourse said
       midcourse report night-looped --html          this report as a page, with more
@@ -222,8 +227,8 @@ fn a_period_is_summed_up_by_outcome_pattern_model_and_project() {
     3 runs since 2026-03-01 00:00:00.
     2 finished, 1 without an end. They took 9 h 21 min and 600 calls, of which 44 failed or were
     refused; with 1 subagent. midcourse found trouble in 2 runs: 3 h 15 min (34 %) and 74 calls (12 %)
-    came after its first sign. Tokens: 45.3 M in, 165 k out; cost: $22.15, partly estimated with prices
-    of 2026-11-16.
+    came after its first sign. Tokens: 45.3 M in, 165 k out; cost: $22.15, partly estimated with list
+    prices as known on 2026-11-16.
 
     Patterns
     TIMES  RUNS  PATTERN
@@ -244,7 +249,7 @@ fn a_period_is_summed_up_by_outcome_pattern_model_and_project() {
        1     17.9 M  17.7 M  61.1 k  /home/ada/src/billing-web  $7.41
        1     16.4 M  16.2 M  54.7 k  /home/ada/src/sensor-fw    ~$10.44
        2     11.0 M  10.9 M  49.5 k  /home/ada/src/billing      ~$4.30
-    ~ estimated with prices of 2026-11-16
+    ~ estimated with list prices as known on 2026-11-16
 
     Runs worth a look
       midcourse report night-looped

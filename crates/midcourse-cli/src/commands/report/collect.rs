@@ -11,7 +11,7 @@ use super::data::{
     ChangedFile, FailingCalls, Pause, RunReport, Slice, Subagent, Timeline, Trouble,
 };
 use super::headline;
-use super::pass::{self, RunFacts, Sums};
+use super::pass::{self, Failing, RunFacts, Sums};
 use super::prices::{Cost, ModelTokens, Prices, Tokens};
 
 /// Maximum number of subagents in a report.
@@ -87,8 +87,9 @@ pub(crate) fn collect(
     models.extend(sums.models.into_iter().map(|(model, tokens)| ModelTokens { model, tokens }));
     models.sort_by_key(|model| std::cmp::Reverse(model.tokens.input));
     let mut failing: Vec<FailingCalls> = Vec::new();
-    failing.extend(sums.failing.into_iter().map(|((text, kind, refused), (count, last))| {
-        FailingCalls { text, kind, refused, count, last }
+    failing.extend(sums.failing.into_iter().map(|((text, kind, refused), calls)| {
+        let Failing { count, last, error } = calls;
+        FailingCalls { text, kind, refused, count, last, error }
     }));
     failing.sort_by(|one, other| other.count.cmp(&one.count).then(one.text.cmp(&other.text)));
     let mut files: Vec<ChangedFile> = Vec::new();

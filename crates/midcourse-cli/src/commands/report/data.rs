@@ -111,7 +111,9 @@ pub(crate) struct Trouble {
     pub(crate) sign: String,
     /// What happened in the whole stretch.
     pub(crate) text: String,
-    /// When the first of the calls ended that show the pattern.
+    /// Where the first of the calls ended that show the pattern.
+    pub(crate) first_seq: u64,
+    /// When it ended.
     #[serde(serialize_with = "rfc3339")]
     pub(crate) from: Timestamp,
     /// When the last of them ended.
@@ -157,6 +159,8 @@ pub(crate) struct FailingCalls {
     pub(crate) count: u64,
     /// The latest of these calls.
     pub(crate) last: RecordRef,
+    /// The line of its result that says most about the failure.
+    pub(crate) error: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -167,7 +167,8 @@ fn trouble(page: &mut Page, report: &RunReport, clock: &Clock) {
     page.section("Where it went wrong");
     page.html("<p>");
     page.text(&format!(
-        "The first sign of trouble was at {}, after call {}: it {}.",
+        "It began at {}. midcourse noticed at {}, after call {}: it {}.",
+        clock.time(first.from),
         clock.time(first.at),
         words::grouped(first.call),
         first.sign
@@ -243,7 +244,10 @@ fn failing(page: &mut Page, report: &RunReport) {
         page.html("<tr>");
         page.element("td class=\"count\" data-label=\"times\"", &words::grouped(calls.count));
         page.element("td", &calls.text);
-        page.element("td", if calls.refused { "refused" } else { words::failure(calls.kind) });
+        page.html("<td>");
+        page.text(if calls.refused { "refused" } else { words::failure(calls.kind) });
+        page.element("div class=\"error\"", &calls.error);
+        page.html("</td>");
         page.element("td class=\"ref\"", &calls.last.to_string());
         page.html("</tr>\n");
     }

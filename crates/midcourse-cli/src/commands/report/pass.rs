@@ -51,13 +51,20 @@ pub(super) struct Sums {
     pub(super) message_count: u64,
     pub(super) messages: Vec<Message>,
     /// Failing calls by what they did, the kind of failure, and whether they were refused.
-    pub(super) failing: BTreeMap<(String, FailureKind, bool), (u64, RecordRef)>,
+    pub(super) failing: BTreeMap<(String, FailureKind, bool), Failing>,
     pub(super) files: BTreeMap<String, u64>,
     pub(super) models: BTreeMap<Option<String>, Tokens>,
     pub(super) gaps: Vec<Gap>,
     /// Long calls: from, until, and what they did.
     pub(super) long_calls: Vec<(Timestamp, Timestamp, String)>,
     pub(super) open_calls: Vec<CallRef>,
+}
+
+/// Failing calls of one kind: how many, and the latest with its error.
+pub(super) struct Failing {
+    pub(super) count: u64,
+    pub(super) last: RecordRef,
+    pub(super) error: String,
 }
 
 impl Sums {
@@ -106,7 +113,8 @@ pub(super) fn read(
         facts: RunFacts::default(),
         // The messages in a report are those that were recorded, so the policy makes no difference.
         replay: ReplayedRun::new(DeliveryPolicy::default(), is_child),
-        model: None,
+        // Some hosts tell their model only after the first tokens.
+        model: run.model.as_deref().map(|model| one_line(model, 80)),
         tokens: Tokens::default(),
         times: VecDeque::new(),
         open: BTreeMap::new(),
@@ -173,7 +181,7 @@ impl Pass<'_> {
         self.add_tokens(&record, counts);
         self.add_payload(&record, counts);
         if counts {
-            self.add_call(seq, at);
+            self.add_call(&record);
         }
         self.add_patterns(&step.patterns, seq, at, counts);
         Ok(())
@@ -278,8 +286,8 @@ impl Pass<'_> {
     }
 
     /// Adds the call that the latest record ended, if it ended one.
-    fn add_call(&mut self, seq: u64, at: Timestamp) {
-        let record = self.record_ref(seq);
+    fn add_call(&mut self, ended: &TrajectoryRecord) {
+        let (record, at) = (self.record_ref(ended.seq), ended.at());
         let Some(call) = self.replay.engine().call_just_ended() else { return };
         let (failed, did) = (call.is_error(), call.activity().did(call.object().as_ref()));
         let (kind, is_denied) = (call.failure_kind(), call.is_denied());
@@ -299,9 +307,14 @@ impl Pass<'_> {
         self.sums.errors += 1;
         let key = (did, kind.unwrap_or(FailureKind::Other), is_denied);
         if self.sums.failing.len() < MAX_KEYS || self.sums.failing.contains_key(&key) {
-            let (count, last) = self.sums.failing.entry(key).or_insert((0, record.clone()));
-            *count += 1;
-            *last = record;
+            let error = match &ended.payload {
+                TrajectoryPayload::ToolEnded { result, .. } => result.comparable_text(),
+                TrajectoryPayload::Denied { reason, .. } => reason.as_deref().unwrap_or("").into(),
+                _ => "".into(),
+            };
+            let error = words::error_line(&error);
+            let count = self.sums.failing.get(&key).map_or(0, |failing| failing.count);
+            self.sums.failing.insert(key, Failing { count: count + 1, last: record, error });
         }
     }
 
@@ -339,8 +352,8 @@ impl Pass<'_> {
                 && found.iter().any(|new| new.cause().id() == cause)
                 && self.sums.trouble.len() < MAX_TROUBLE
             {
-                let first = pattern.evidence().first().copied();
-                let first = self.times.iter().find(|(seq, _)| Some(*seq) == first);
+                let first_seq = pattern.evidence().first().copied().unwrap_or(seq);
+                let first = self.times.iter().find(|(seq, _)| *seq == first_seq);
                 let evidence = u64::try_from(pattern.evidence().len()).unwrap_or(u64::MAX);
                 let count = evidence.max(u64::from(pattern.occurrences()));
                 self.held.push((cause, self.sums.trouble.len()));
@@ -351,6 +364,7 @@ impl Pass<'_> {
                     pattern: name.as_str().to_owned(),
                     sign: text(count),
                     text: text(count),
+                    first_seq,
                     from: first.map_or(at, |(_, at)| *at),
                     until: at,
                     count,

@@ -147,7 +147,7 @@ impl Cost {
     pub(crate) fn estimated_with(&self) -> Option<String> {
         Some(match self.prices_of.as_deref()? {
             "configuration" => "estimated with your prices".to_owned(),
-            date => format!("estimated with prices of {date}"),
+            date => format!("estimated with list prices as known on {date}"),
         })
     }
 }
@@ -307,7 +307,11 @@ mod tests {
         };
         let cost = prices.estimate([(Some("claude-sonnet-4-5-20250929"), tokens)]);
         assert_eq!((cost.usd, cost.basis), (Some(3.0 + 0.3 + 3.75 + 15.0), Basis::Estimated));
-        assert!(cost.text().starts_with("$22.05, estimated with prices of 20"), "{}", cost.text());
+        assert!(
+            cost.text().starts_with("$22.05, estimated with list prices as known on 20"),
+            "{}",
+            cost.text()
+        );
     }
 
     #[test]

@@ -167,12 +167,16 @@ pub(crate) fn tokens(report: &RunReport) -> String {
 
 fn trouble<W: Write>(page: &mut Page<'_, W>, report: &RunReport, clock: &Clock) -> io::Result<()> {
     let Some(first) = &report.first_trouble else { return Ok(()) };
-    page.heading("First sign of trouble")?;
-    let label = format!("  {}  ", clock.time(first.at));
-    let indent = " ".repeat(label.chars().count());
-    let place = one_line(&first.record.to_string(), 200);
-    let call = words::grouped(first.call);
-    page.hanging(&format!("after call {call} ({place}): it {}", first.sign), &label, &indent)?;
+    page.heading("Where it went wrong")?;
+    let began = format!("  {}  ", clock.time(first.from));
+    let indent = " ".repeat(began.chars().count());
+    let run = one_line(first.record.run_id.as_str(), 200);
+    let first_seq = first.first_seq;
+    page.hanging(&format!("the trouble began ({run}:{first_seq})"), &began, &indent)?;
+    let noticed = format!("  {}  ", clock.time(first.at));
+    let (call, seq, sign) = (words::grouped(first.call), first.record.seq, &first.sign);
+    let text = format!("midcourse noticed, after call {call} (:{seq}): it {sign}");
+    page.hanging(&text, &noticed, &indent)?;
     let distinct = headline::distinct(&report.trouble);
     let is_first = |it: &&&Trouble| {
         it.record.run_id == first.record.run_id && it.from <= first.until && first.from <= it.until
@@ -275,6 +279,9 @@ fn failing<W: Write>(page: &mut Page<'_, W>, report: &RunReport) -> io::Result<(
         let kind = if calls.refused { "refused" } else { words::failure(calls.kind) };
         let text = one_line(&calls.text, 60);
         page.line(&format!("  {:>5} ×  {text} ({kind})", words::grouped(calls.count)))?;
+        if !calls.error.is_empty() {
+            page.paragraph(&calls.error, "           ")?;
+        }
     }
     more(page, report.failing.len(), MAX_SHOWN, "kinds of failing calls")
 }
@@ -362,7 +369,7 @@ pub(crate) fn commands(report: &RunReport) -> Vec<(String, &'static str)> {
     let run = quoted(&report.run_id);
     let mut commands = Vec::new();
     if let Some(trouble) = &report.first_trouble {
-        let (run, seq) = (quoted(&trouble.record.run_id), trouble.record.seq);
+        let (run, seq) = (quoted(&trouble.record.run_id), trouble.first_seq);
         commands.push((format!("midcourse show {run}:{seq}"), "where the trouble began"));
     }
     if report.errors > 0 {
