@@ -12,6 +12,9 @@ use unicode_width::UnicodeWidthStr as _;
 use crate::commands::screen::Painter;
 use crate::display::{duration, end_of_line, local_minute, one_line, pad};
 
+/// An id of at most this length is shown whole. People choose short ids, and read them.
+const MAX_WHOLE_ID: usize = 16;
+
 /// The space between two columns.
 const GAP: usize = 2;
 
@@ -173,6 +176,7 @@ impl Layout {
                     Space::Unlimited => usize::MAX,
                 };
                 let id = one_line(run.run_id.as_str(), usize::MAX);
+                let max = if id.len() <= MAX_WHOLE_ID { MAX_WHOLE_ID } else { max };
                 format!("{}{}", "  ".repeat(*level), end_of_id(&id, max))
             }
             Column::Host => one_line(&run.host, 20),
