@@ -8,7 +8,7 @@ use midcourse::{DeliveryPolicy, Findings, RunSummary, Store, StoreError, StoreSe
 use super::replayed_run::ReplayedRun;
 use crate::terminal::warn;
 
-/// How long a command may take for this. What is left is done by later commands.
+/// The most time that one command spends on outdated summaries. Later commands do the rest.
 const MAX_TIME: Duration = Duration::from_secs(2);
 
 /// Maximum number of runs per command.

@@ -84,7 +84,9 @@ fn list_fits_the_terminal() {
 fn list_filters_runs() {
     let user = User::new();
     let mut store = user.place.open();
-    for (run, folder) in [("a", "/work/one"), ("b", "/work/one/sub"), ("c", "/work/one-more")] {
+    for (run, folder) in
+        [("a", "/projects/one"), ("b", "/projects/one/sub"), ("c", "/projects/one-more")]
+    {
         store.append(user_message(run, "task")).unwrap();
         store.append(described(run, folder)).unwrap();
     }
@@ -98,8 +100,8 @@ fn list_filters_runs() {
     assert_eq!(listed(&user, &["--failed"]), ["r", "a"]);
     assert_eq!(listed(&user, &["--said"]), ["r"]);
     assert_eq!(listed(&user, &["--host", "codex"]), ["d"]);
-    assert_eq!(listed(&user, &["--project", "/work/one"]), ["b", "a"]);
-    assert_eq!(listed(&user, &["--project", "/work/one/"]), ["b", "a"]);
+    assert_eq!(listed(&user, &["--project", "/projects/one"]), ["b", "a"]);
+    assert_eq!(listed(&user, &["--project", "/projects/one/"]), ["b", "a"]);
     assert_eq!(listed(&user, &["--since", "2026-09-22"]), ["b"]);
     assert_eq!(listed(&user, &["--since", "1h"]), [""; 0]);
     assert_eq!(user.output(&["list", "--since", "1h"]), "No run matches.\n");

@@ -14,9 +14,7 @@ use super::{
     TrajectoryAnalysis,
 };
 use crate::digest::Digest;
-use crate::record::{
-    AgentMessage, CallId, TrajectoryPayload, TrajectoryRecord, Usage, UserContent,
-};
+use crate::record::{AgentMessage, CallId, TrajectoryPayload, TrajectoryRecord, UserContent};
 use crate::text::{Request, is_automatic, is_summary};
 use crate::time::Timestamp;
 
@@ -78,7 +76,7 @@ impl TrajectoryAnalysis {
             TrajectoryPayload::ContextCompacted { .. } => {
                 self.compact();
             }
-            TrajectoryPayload::UsageReported { usage } => self.add_usage(usage),
+            TrajectoryPayload::UsageReported { usage } => self.usage.add(usage),
             TrajectoryPayload::CostReported { total_micro_usd } => {
                 self.cost = Some(*total_micro_usd);
             }
@@ -278,23 +276,13 @@ impl TrajectoryAnalysis {
         self.set_progress();
     }
 
-    fn add_usage(&mut self, usage: &Usage) {
-        let sum = &mut self.usage;
-        let add = |total: &mut i64, part: i64| *total = total.saturating_add(part);
-        add(&mut sum.input_tokens, usage.input_tokens);
-        add(&mut sum.output_tokens, usage.output_tokens);
-        add(&mut sum.cache_creation_input_tokens, usage.cache_creation_input_tokens);
-        add(&mut sum.cache_read_input_tokens, usage.cache_read_input_tokens);
-        sum.is_estimate |= usage.is_estimate;
-    }
-
     /// `pause` is the time since the previous record.
     fn apply_message(&mut self, message: &AgentMessage, pause: Duration) {
         match message {
             AgentMessage::Assistant { content, usage, .. } => {
                 self.turns.has_response = true;
                 if let Some(usage) = usage {
-                    self.add_usage(usage);
+                    self.usage.add(usage);
                 }
                 self.add_response(&content.plain_text(), content.has_tool_calls());
             }

@@ -80,7 +80,7 @@ impl PatternType {
 }
 
 impl PatternType {
-    /// Whether the behaviour is trouble. Waiting is not.
+    /// Whether the behaviour is trouble. Every pattern is, except waiting.
     pub const fn is_trouble(&self) -> bool {
         !matches!(self, Self::Waiting)
     }

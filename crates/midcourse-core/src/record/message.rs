@@ -124,6 +124,18 @@ pub struct Usage {
     pub is_estimate: bool,
 }
 
+impl Usage {
+    /// Adds the tokens of another request and its response.
+    pub fn add(&mut self, other: &Self) {
+        let add = |total: &mut i64, part: i64| *total = total.saturating_add(part);
+        add(&mut self.input_tokens, other.input_tokens);
+        add(&mut self.output_tokens, other.output_tokens);
+        add(&mut self.cache_creation_input_tokens, other.cache_creation_input_tokens);
+        add(&mut self.cache_read_input_tokens, other.cache_read_input_tokens);
+        self.is_estimate |= other.is_estimate;
+    }
+}
+
 /// Serialises [`Usage`] for checkpoints, whose format cannot leave out a field.
 pub(crate) mod all_counts {
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};

@@ -70,9 +70,10 @@ pub struct RunSummary {
 /// Whether the summary of a run is up to date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SummaryState {
-    /// It is.
+    /// Everything is up to date.
     Current,
-    /// All but the findings are: no engine has analysed the whole run.
+    /// The findings are incomplete, because no engine has analysed the whole run. Everything else is
+    /// up to date.
     NotAnalysed,
     /// The findings, and which calls failed, were decided by the engine of another release.
     OtherEngine,
@@ -91,7 +92,7 @@ pub(super) const OUTCOME: &str = "CASE WHEN ended IS NULL THEN NULL \
 /// The number of columns before those of `summaries`.
 const RUN_COLUMNS: usize = 14;
 
-/// Where [`select`] puts the first column that its caller adds.
+/// The index of the first of the `added` columns in a row of [`select`].
 const ADDED_COLUMN: usize = 35;
 
 /// The start of a query for summaries of runs: all columns, then `added` ones.

@@ -241,7 +241,7 @@ impl Store {
         with_unanalysed: bool,
         count: usize,
     ) -> Result<Vec<RunSummary>, StoreError> {
-        // Most stores have none. This finds out without reading every run.
+        // Most stores have no outdated run. This query finds that out without reading every run.
         let has_any: bool = self
             .connection
             .prepare_cached(

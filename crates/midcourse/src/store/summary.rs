@@ -124,14 +124,9 @@ impl Facts {
     }
 
     fn add_usage(&mut self, usage: Option<&Usage>) {
-        let Some(usage) = usage else { return };
-        let sum = self.tokens.get_or_insert_default();
-        let add = |total: &mut i64, part: i64| *total = total.saturating_add(part);
-        add(&mut sum.input_tokens, usage.input_tokens);
-        add(&mut sum.output_tokens, usage.output_tokens);
-        add(&mut sum.cache_creation_input_tokens, usage.cache_creation_input_tokens);
-        add(&mut sum.cache_read_input_tokens, usage.cache_read_input_tokens);
-        sum.is_estimate |= usage.is_estimate;
+        if let Some(usage) = usage {
+            self.tokens.get_or_insert_default().add(usage);
+        }
     }
 }
 
