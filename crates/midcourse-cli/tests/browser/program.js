@@ -169,6 +169,28 @@ export class Server {
     return cookie.split(";")[0];
   }
 
+  /** What the API says, for comparison with what the page shows. */
+  async json(path) {
+    this.cookie ??= await this.signIn();
+    const { status, body } = await this.request(path, { Cookie: this.cookie });
+    if (status !== 200) throw new Error(`${path}: status ${status}: ${body.slice(0, 300)}`);
+    return JSON.parse(body);
+  }
+
+  /** The steps of a run, as objects. */
+  async steps(run) {
+    const steps = [];
+    for (let from = 0; from !== null; ) {
+      const page = await this.json(`/api/runs/${encodeURIComponent(run)}/outline?from=${from}`);
+      page.seq.forEach((seq, at) => {
+        const tool = page.tools[page.tool[at]] ?? null;
+        steps.push({ seq, end: page.end_seq[at], kind: page.kinds[page.kind[at]], tool, state: page.state[at] });
+      });
+      from = page.next;
+    }
+    return steps;
+  }
+
   /** Memory of the server that is not shared with other processes' files, in KiB; Linux only. */
   async memory() {
     const { readFile } = await import("node:fs/promises");
