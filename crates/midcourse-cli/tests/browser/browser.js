@@ -41,6 +41,7 @@ export async function openPage(browser, server, { width = 1280, height = 800, co
 
 /** Collects in `page.incidents` what a safe page never does. */
 export async function watch(page, origin) {
+  page.setDefaultTimeout(15_000);
   page.incidents = [];
   const note = (text) => page.incidents.push(text);
   page.on("dialog", (dialog) => {
