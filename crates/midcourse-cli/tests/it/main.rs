@@ -40,6 +40,7 @@ mod repair;
 mod report;
 #[cfg(unix)]
 mod run_command;
+mod run_table;
 mod runs_command;
 mod secrets;
 mod state_machine;

@@ -1,5 +1,9 @@
 //! Follows the records of one run, or of all runs, as they are stored.
 
+use std::fmt;
+use std::num::ParseIntError;
+use std::str::FromStr;
+
 use midcourse_core::RunId;
 use rusqlite::params;
 
@@ -14,6 +18,31 @@ pub type RecordOfRun = (RunId, RecordAtSeq);
 /// A position in the order in which records were stored, across all runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cursor(i64);
+
+impl Cursor {
+    pub(super) const fn at(position: i64) -> Self {
+        Self(position)
+    }
+
+    pub(super) const fn position(self) -> i64 {
+        self.0
+    }
+}
+
+/// A number. Its meaning is private to the store; it can be parsed again.
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(Self)
+    }
+}
 
 impl Store {
     /// The position from which `records_after` returns the latest `count` records of a run, or of
