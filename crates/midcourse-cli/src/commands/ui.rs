@@ -8,6 +8,7 @@ mod access;
 mod assets;
 mod changes;
 mod events;
+mod records;
 mod reports;
 mod responses;
 mod run_id;

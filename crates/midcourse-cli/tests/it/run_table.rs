@@ -148,7 +148,7 @@ proptest! {
                     || run.folder.as_deref().unwrap_or_default().to_lowercase().contains(&text)
             })
             .collect();
-        let number = |run: &RunSummary| run.run_id.as_str()[1..].parse::<usize>().unwrap();
+        let number = |run: &RunSummary| run.run_id.as_str().trim_start_matches('r').parse::<usize>().unwrap();
         expected.sort_by_key(|run| {
             let (key, started) = (key(run, order), run.started.unix_ms());
             let ascending = (key.is_none(), key, started, number(run));

@@ -1,0 +1,51 @@
+//! One record as the store has it, and one text of a record as a file.
+
+use axum::extract::{Query, State};
+use axum::response::Response;
+use midcourse::{Store, StoredRecord};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::responses::{Failure, download, json_response};
+use super::run_id::OfRun;
+use super::server::Viewer;
+use crate::commands::json::record_json;
+
+/// The record, as `midcourse show --json` prints it.
+pub(super) async fn record(
+    State(viewer): State<Viewer>,
+    OfRun(run_id, seq): OfRun<u64>,
+) -> Result<Response, Failure> {
+    let read = move |store: &Store| Ok(record_json(&stored(store, &run_id, seq)?));
+    json_response(&viewer.stores.read(read).await?)
+}
+
+#[derive(Deserialize)]
+pub(super) struct Parameters {
+    /// Where the text is in the payload (RFC 6901).
+    pointer: String,
+}
+
+/// The whole text at a place of a record's payload. A value that is not a text is written as JSON.
+pub(super) async fn text(
+    State(viewer): State<Viewer>,
+    OfRun(run_id, seq): OfRun<u64>,
+    Query(Parameters { pointer }): Query<Parameters>,
+) -> Result<Response, Failure> {
+    let read = move |store: &Store| {
+        let mut record = stored(store, &run_id, seq)?;
+        match record.value.pointer_mut(&pointer).map(Value::take) {
+            Some(Value::String(text)) => Ok(text),
+            Some(value) => Ok(serde_json::to_string_pretty(&value)?),
+            None => Err(Failure::not_found("The record has nothing at this place.")),
+        }
+    };
+    let text = viewer.stores.read(read).await?;
+    Ok(download("text/plain; charset=utf-8", &format!("record-{seq}.txt"), text))
+}
+
+fn stored(store: &Store, run_id: &str, seq: u64) -> Result<StoredRecord, Failure> {
+    let entry = store.entry(run_id, seq)?;
+    let entry = entry.ok_or_else(|| Failure::not_found("There is no such record."))?;
+    Ok(entry.record)
+}
