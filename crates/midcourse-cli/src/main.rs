@@ -4,7 +4,7 @@
 
 #[cfg_attr(
     not(feature = "proxy"),
-    expect(dead_code, unused_imports, reason = "only the proxy parses requests and responses")
+    expect(unused_imports, reason = "only the proxy parses requests and responses")
 )]
 mod apis;
 mod backtest;
@@ -25,6 +25,13 @@ mod scenario;
 mod shell;
 mod size;
 mod terminal;
+#[cfg(feature = "ui")]
+#[cfg_attr(
+    not(test),
+    expect(clippy::allow_attributes, reason = "an expectation of dead code is never fulfilled"),
+    allow(dead_code, unused_imports, reason = "the viewer's server calls it")
+)]
+mod ui;
 mod user_file;
 
 use std::process::ExitCode;
