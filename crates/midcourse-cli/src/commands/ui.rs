@@ -15,6 +15,7 @@ mod run_id;
 mod runs;
 mod search;
 mod server;
+mod steps;
 mod stores;
 
 use std::io::{IsTerminal as _, Write as _, stdout};

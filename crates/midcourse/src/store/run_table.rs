@@ -176,7 +176,7 @@ impl Store {
              WHERE records.id > ?1 GROUP BY run ORDER BY latest_record DESC LIMIT ?2",
         )?;
         let limit = i64::try_from(count).unwrap_or(i64::MAX);
-        let found = find.query_map(params![cursor.position(), limit], |row| {
+        let found = find.query_map(params![cursor.id(), limit], |row| {
             Ok((RunId::from(row.get::<_, String>(0)?), row.get::<_, i64>(1)?))
         })?;
         let found: Vec<(RunId, i64)> = found.collect::<Result<_, _>>()?;

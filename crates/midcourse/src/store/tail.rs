@@ -1,9 +1,5 @@
 //! Follows the records of one run, or of all runs, as they are stored.
 
-use std::fmt;
-use std::num::ParseIntError;
-use std::str::FromStr;
-
 use midcourse_core::RunId;
 use rusqlite::params;
 
@@ -20,24 +16,24 @@ pub type RecordOfRun = (RunId, RecordAtSeq);
 pub struct Cursor(i64);
 
 impl Cursor {
-    pub(super) const fn at(position: i64) -> Self {
-        Self(position)
+    pub(super) const fn at(id: i64) -> Self {
+        Self(id)
     }
 
-    pub(super) const fn position(self) -> i64 {
+    pub(super) const fn id(self) -> i64 {
         self.0
     }
 }
 
-/// A number. Its meaning is private to the store; it can be parsed again.
-impl fmt::Display for Cursor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+/// Writes the position as a text that [`str::parse`] reads, also in another process.
+impl std::fmt::Display for Cursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl FromStr for Cursor {
-    type Err = ParseIntError;
+impl std::str::FromStr for Cursor {
+    type Err = std::num::ParseIntError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         text.parse().map(Self)

@@ -6,20 +6,49 @@ use axum::response::{IntoResponse as _, Response};
 
 use super::responses::Failure;
 
-const HTML: &str = "text/html; charset=utf-8";
 const INDEX: &str = include_str!("page/index.html");
 
-/// Name, type and content of each file that the page loads.
-const FILES: &[(&str, &str, &str)] = &[];
+/// Name and content of each file.
+macro_rules! files {
+    ($($name:literal)*) => { &[$(($name, include_str!(concat!("page/", $name)))),*] };
+}
+
+/// The files that the page loads.
+const FILES: &[(&str, &str)] = files! {
+@@
+};
 
 /// The page. Its script looks at the address and shows what belongs there.
 pub(super) async fn index() -> Response {
-    ([(CONTENT_TYPE, HTML)], INDEX).into_response()
+    ([(CONTENT_TYPE, "text/html; charset=utf-8")], INDEX).into_response()
 }
 
 /// A file that the page loads.
 pub(super) async fn file(Path(name): Path<String>) -> Result<Response, Failure> {
-    let file = FILES.iter().find(|(known, ..)| *known == name);
-    let (_, kind, content) = file.ok_or_else(|| Failure::not_found("There is no such file."))?;
-    Ok(([(CONTENT_TYPE, *kind)], *content).into_response())
+    let file = FILES.iter().find(|(known, _)| *known == name);
+    let (name, content) = file.ok_or_else(|| Failure::not_found("There is no such file."))?;
+    let kind = match name.rsplit_once('.') {
+        Some((_, "css")) => "text/css; charset=utf-8",
+        Some((_, "svg")) => "image/svg+xml",
+        _ => "text/javascript; charset=utf-8",
+    };
+    Ok(([(CONTENT_TYPE, kind)], *content).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FILES;
+
+    #[test]
+    fn every_file_of_the_page_is_embedded() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/commands/ui/page");
+        let entries = std::fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.retain(|name| name != "index.html");
+        names.sort();
+        let mut embedded: Vec<&str> = FILES.iter().map(|(name, _)| *name).collect();
+        embedded.sort_unstable();
+        assert_eq!(embedded, names);
+    }
 }

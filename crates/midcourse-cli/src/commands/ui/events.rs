@@ -17,9 +17,13 @@ use super::responses::Failure;
 use super::runs::row;
 use super::server::Viewer;
 use crate::commands::report::collect;
+use crate::ui::data;
 
 /// How many runs one event is sent for at a time. Of more, the page shows the newest.
 const MAX_RUNS: usize = 500;
+
+/// How many new records of the run one reading looks at.
+const MAX_RECORDS: usize = 5_000;
 
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
@@ -75,6 +79,10 @@ impl Live {
             // If the store cannot be read now, the next change shows what is new.
             let read = self.viewer.stores.read(move |store| events(store, run.as_ref(), cursor));
             if let Ok((events, cursor)) = read.await {
+                // There may be more than one reading returns.
+                if cursor != self.cursor {
+                    self.viewer.changes.mark_changed();
+                }
                 self.cursor = cursor;
                 self.ready.extend(events);
             }
@@ -88,13 +96,21 @@ fn events(
     run: Option<&RunId>,
     since: Cursor,
 ) -> Result<(Vec<Event>, Cursor), Failure> {
-    let (changed, cursor) = store.runs_after(since, MAX_RUNS)?;
+    let (changed, mut cursor) = store.runs_after(since, MAX_RUNS)?;
     let mut events = Vec::new();
     if cursor == since {
         return Ok((events, cursor));
     }
     let shown = match run {
-        Some(run_id) => family(store, run_id, &changed)?,
+        Some(run_id) => {
+            let (columns, after) =
+                data::changes(store, since, std::slice::from_ref(run_id), MAX_RECORDS)?;
+            cursor = after;
+            for columns in columns {
+                events.push(Event::default().event("outline").json_data(columns)?);
+            }
+            family(store, run_id, &changed)?
+        }
         None => changed,
     };
     for run_id in shown {

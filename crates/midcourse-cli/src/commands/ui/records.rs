@@ -2,21 +2,25 @@
 
 use axum::extract::{Query, State};
 use axum::response::Response;
-use midcourse::{Store, StoredRecord};
+use midcourse::Store;
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::responses::{Failure, download, json_response};
 use super::run_id::OfRun;
 use super::server::Viewer;
 use crate::commands::json::record_json;
+use crate::ui::data;
 
 /// The record, as `midcourse show --json` prints it.
 pub(super) async fn record(
     State(viewer): State<Viewer>,
     OfRun(run_id, seq): OfRun<u64>,
 ) -> Result<Response, Failure> {
-    let read = move |store: &Store| Ok(record_json(&stored(store, &run_id, seq)?));
+    let read = move |store: &Store| {
+        let entry = store.entry(&run_id, seq)?;
+        let entry = entry.ok_or_else(|| Failure::not_found("There is no such record."))?;
+        Ok(record_json(&entry.record))
+    };
     json_response(&viewer.stores.read(read).await?)
 }
 
@@ -26,26 +30,16 @@ pub(super) struct Parameters {
     pointer: String,
 }
 
-/// The whole text at a place of a record's payload. A value that is not a text is written as JSON.
+/// The whole text of a block of a step. A value that is not a text is written as JSON.
 pub(super) async fn text(
     State(viewer): State<Viewer>,
     OfRun(run_id, seq): OfRun<u64>,
     Query(Parameters { pointer }): Query<Parameters>,
 ) -> Result<Response, Failure> {
     let read = move |store: &Store| {
-        let mut record = stored(store, &run_id, seq)?;
-        match record.value.pointer_mut(&pointer).map(Value::take) {
-            Some(Value::String(text)) => Ok(text),
-            Some(value) => Ok(serde_json::to_string_pretty(&value)?),
-            None => Err(Failure::not_found("The record has nothing at this place.")),
-        }
+        let text = data::whole_text(store, &run_id, seq, &pointer)?;
+        text.ok_or_else(|| Failure::not_found("The step has no text at this place."))
     };
     let text = viewer.stores.read(read).await?;
     Ok(download("text/plain; charset=utf-8", &format!("record-{seq}.txt"), text))
-}
-
-fn stored(store: &Store, run_id: &str, seq: u64) -> Result<StoredRecord, Failure> {
-    let entry = store.entry(run_id, seq)?;
-    let entry = entry.ok_or_else(|| Failure::not_found("There is no such record."))?;
-    Ok(entry.record)
 }

@@ -17,7 +17,7 @@ use super::changes::{self, Changes};
 use super::reports::{self, Reports};
 use super::responses::{Failure, add_headers, sentence};
 use super::stores::Stores;
-use super::{assets, events, print_next_link, records, runs, search};
+use super::{assets, events, print_next_link, records, runs, search, steps};
 
 /// What every request may use.
 #[derive(Clone)]
@@ -54,6 +54,9 @@ fn router(viewer: Viewer) -> Router {
         .route("/assets/{name}", get(assets::file))
         .route("/api/runs", get(runs::table))
         .route("/api/runs/{id}", get(runs::one))
+        .route("/api/runs/{id}/outline", get(steps::outline))
+        .route("/api/runs/{id}/entries", get(steps::entries))
+        .route("/api/runs/{id}/entries/{seq}", get(steps::entry))
         .route("/api/runs/{id}/records/{seq}", get(records::record))
         .route("/api/runs/{id}/text/{seq}", get(records::text))
         .route("/api/runs/{id}/report", get(reports::json))
