@@ -75,9 +75,10 @@ pub use store::{
     Findings, Head, Imported, Ingested, Intake, Link, ListedRun, MessageCounts, Outline,
     OutlineChanges, OutlineStep, PatternCount, Period, PeriodRuns, PeriodTotals, PeriodUsage,
     RecordAtSeq, RecordOfRun, RedactedRun, Repaired, RepairedRun, Restored, RunCursor, RunFilter,
-    RunKey, RunOrder, RunSummary, RunTableQuery, SearchFilter, SearchHit, SearchIndex, SearchWords, Spilled, StepKind,
-    StepState, Store, StoreError, StoreSettings, StoreWriter, StoredRecord, SummaryState,
-    SyncedEngine, TableRun, Trouble, has_spilled, ingest, is_kept_in_memory, spill_event,
+    RunKey, RunOrder, RunSummary, RunTableQuery, SearchFilter, SearchHit, SearchIndex, SearchWords,
+    Spilled, StepKind, StepState, Store, StoreError, StoreSettings, StoreWriter, StoredRecord,
+    SummaryState, SyncedEngine, TableRun, Trouble, has_spilled, ingest, is_kept_in_memory,
+    spill_event,
 };
 
 pub use midcourse_core::*;

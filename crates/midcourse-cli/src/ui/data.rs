@@ -8,7 +8,7 @@ mod diff;
 mod entry_view;
 mod outline;
 
-pub(crate) use entry_view::{MAX_CHARS_IN_LIST, MAX_CHARS_OF_ONE, entries, entry, whole_text};
+pub(crate) use entry_view::{entries, entry, whole_text};
 pub(crate) use outline::{changes, outline};
 
 #[cfg(test)]
