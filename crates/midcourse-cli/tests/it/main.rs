@@ -50,4 +50,6 @@ mod strange_stores;
 mod summaries;
 mod tidy;
 mod trust;
+#[cfg(feature = "ui")]
+mod ui;
 mod verdicts;

@@ -8,7 +8,8 @@ use midcourse::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{MAX_CHARS_IN_LIST, MAX_CHARS_OF_ONE, changes, entries, entry, outline, whole_text};
+use super::entry_view::{MAX_CHARS_IN_LIST, MAX_CHARS_OF_ONE};
+use super::{changes, entries, entry, outline, whole_text};
 
 /// A store in a temporary folder, which is removed on drop.
 pub(super) struct Place {
