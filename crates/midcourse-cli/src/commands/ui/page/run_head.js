@@ -1,0 +1,78 @@
+// @ts-check
+// The head of a run: where it belongs, its task, how it went, and its facts.
+
+import { exportAddress } from "./api.js";
+import { runPath } from "./address.js";
+import { el, fill } from "./dom.js";
+import { compact, cost, dayAndTime, duration, number, timeOfDay } from "./format.js";
+import { foreign } from "./foreign.js";
+import { firstHeadline, outcomeTag, runDuration, runName } from "./run_words.js";
+
+/** @import {Report, Run} from "./types.js" */
+
+export class RunHead {
+  /** @param {Run} run @param {Run[]} parents @param {() => void} compare */
+  constructor(run, parents, compare) {
+    this.run = run;
+    this.parents = parents;
+    /** @type {Report | null} */
+    this.report = null;
+    this.headline = el("p", { class: "headline" });
+    this.facts = el("dl", { class: "facts" });
+    this.tag = el("span");
+    const trail = el("nav", { "aria-label": "Breadcrumb", class: "trail" }, el("ol", null,
+      el("li", null, el("a", { href: "/" }, "Runs")),
+      parents.map((parent) => el("li", null, el("a", { href: runPath(parent.run_id) }, foreign(runName(parent), "trail-name")))),
+      el("li", { "aria-current": "page" }, foreign(run.run_id, "trail-name"))));
+    const actions = el("div", { class: "actions" },
+      el("button", { type: "button", onclick: compare }, "Compare with…"),
+      el("a", { class: "button", href: exportAddress(run.run_id), download: "" }, "Export HTML"));
+    this.element = el("section", { class: "run-head", "aria-label": "The run" },
+      el("div", { class: "run-head-top" }, trail, actions),
+      el("h1", null, foreign(runName(run), "task"), " ", this.tag),
+      this.headline, this.facts);
+    this.show();
+  }
+
+  /** @param {Run} run */
+  update(run) {
+    this.run = run;
+    this.show();
+  }
+
+  /** @param {Report} report */
+  setReport(report) {
+    this.report = report;
+    this.show();
+  }
+
+  show() {
+    const { run, report } = this;
+    fill(this.tag, outcomeTag(run));
+    // The report of a running run is older than the run; its own figures are newer.
+    const headline = report && !run.running ? report.headline : firstHeadline(run);
+    const [first, ...others] = headline.split("\n");
+    fill(this.headline, el("strong", null, foreign(first)), " ", foreign(others.join(" ")));
+    fill(this.facts, this.#facts().map(([name, value]) => el("div", null, el("dt", null, name), el("dd", null, value))));
+  }
+
+  /** @returns {[string, Node | string][]} */
+  #facts() {
+    const { run, report } = this;
+    const started = Date.parse(run.started);
+    /** @type {[string, Node | string][]} */
+    const facts = [["Agent", foreign([run.host, run.host_version, run.model].filter(Boolean).join(" · "))]];
+    if (run.folder) facts.push(["Folder", foreign(run.folder, "path")]);
+    const until = run.running ? "now" : timeOfDay(Date.parse(run.ended ?? run.latest));
+    facts.push(["Time", `${dayAndTime(started)} to ${until} (${duration(runDuration(run))})`]);
+    facts.push(["Calls", `${number(run.calls)}, ${number(run.errors)} failed`]);
+    const tokens = run.tokens ?? report?.tokens;
+    if (tokens && tokens.input + tokens.output + tokens.cache_read > 0) {
+      const into = tokens.input + tokens.cache_read + tokens.cache_write;
+      facts.push(["Tokens", `${compact(into)} in (${compact(tokens.cache_read)} cached), ${compact(tokens.output)} out${run.tokens?.is_estimate ? ", estimated" : ""}`]);
+    }
+    const usd = report?.cost.usd ?? run.cost_usd;
+    if (usd !== null && usd !== undefined) facts.push(["Cost", `${cost(usd)}${report && report.cost.basis !== "reported" ? " (estimated)" : ""}`]);
+    return facts;
+  }
+}
