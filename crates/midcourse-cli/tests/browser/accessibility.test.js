@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
-import { focused, launch, openPage, overflow, seriousProblems } from "./browser.js";
+import { focused, launch, openPage, seriousProblems, tooWide } from "./browser.js";
 import { newFolder, nights, removeFolder, Server, storeInBulk } from "./program.js";
 import { forkedRuns } from "./stores.js";
 
@@ -33,7 +33,10 @@ const VIEWS = {
     await page.goto(`${server.origin}/run/night-looped`);
     await page.getByRole("article").filter({ hasText: "Bash" }).first().waitFor();
     await page.getByRole("heading", { name: "Where it went wrong" }).waitFor();
-    await page.getByRole("article").filter({ hasText: "Bash" }).first().getByRole("button", { name: "Expand this step" }).click();
+    await page.keyboard.press("e");
+    await page.locator("article[aria-current=true]").filter({ hasText: "failed" }).waitFor();
+    await page.keyboard.press("Enter");
+    await page.locator("article[aria-current=true] .step-body").waitFor();
   },
   why: async (page) => {
     await page.goto(`${server.origin}/run/night-looped/${message.seq}`);
@@ -66,7 +69,7 @@ for (const [name, open] of Object.entries(VIEWS)) {
         try {
           await open(page);
           assert.deepEqual(await seriousProblems(page), []);
-          assert.ok((await overflow(page)) <= 0, `wider than the window by ${await overflow(page)} pixels`);
+          assert.deepEqual(await tooWide(page), []);
           assert.deepEqual(page.incidents, []);
         } finally {
           await page.context().close();
@@ -101,6 +104,7 @@ test("from the table to the evidence with the keyboard alone", async () => {
     await page.keyboard.press("m");
     await page.locator("article[aria-current=true]").filter({ hasText: "midcourse" }).waitFor();
     assert.ok((await focused(page)).isVisible, "the focus is on the message, and can be seen");
+    await page.getByRole("button", { name: "Why it spoke" }).first().waitFor();
     await tabTo(page, ({ role, name }) => role === "button" && /Why it spoke/.test(name));
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: "The calls that show it" }).waitFor();

@@ -71,9 +71,15 @@ export function wasAttacked(page) {
   return page.evaluate(() => "attacked" in window);
 }
 
-/** The number of pixels by which the page is wider than the window. */
-export function overflow(page) {
-  return page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+/** The elements that make the page wider than the window; none if it is not. */
+export function tooWide(page) {
+  return page.evaluate(() => {
+    const { scrollWidth, clientWidth } = document.documentElement;
+    if (scrollWidth <= clientWidth) return [];
+    const sticksOut = (element) => element.getBoundingClientRect().right > clientWidth + 1;
+    const innermost = [...document.querySelectorAll("body *")].filter((one) => sticksOut(one) && ![...one.children].some(sticksOut));
+    return [`${scrollWidth} of ${clientWidth} pixels`, ...innermost.slice(0, 5).map((one) => `${one.tagName}.${one.className}: ${one.textContent.slice(0, 60)}`)];
+  });
 }
 
 const axe = readFileSync(axeFile, "utf8");

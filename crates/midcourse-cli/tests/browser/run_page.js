@@ -32,7 +32,10 @@ export class RunPage {
     await this.page.waitForFunction((wanted) => {
       const box = document.querySelector(`article[data-seq="${wanted}"]`)?.getBoundingClientRect();
       return box && box.bottom > 0 && box.top < innerHeight;
-    }, seq);
+    }, seq).catch(async () => {
+      const box = await step.boundingBox();
+      assert.fail(`step ${seq} is selected, but not in the window: ${JSON.stringify(box)}`);
+    });
     return step;
   }
 
