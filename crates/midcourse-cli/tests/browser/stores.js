@@ -164,7 +164,7 @@ export function forkedRuns() {
     run.begin("Make the login page load in under a second", { folder: "/home/ada/src/shop" });
     for (let call = 1; call <= 30; call += 1) {
       const other = name === "b" && call === 20 ? "src/cache.ts" : `src/page${call}.ts`;
-      const result = name === "b" && call === 12 ? "LCP 2.9 s" : `LCP ${call} s`;
+      const result = name === "b" && call === 12 ? "the page did not load" : `LCP ${call} s`;
       if (call % 2) run.call("Read", { file_path: other }, `export const page = ${call};`);
       else run.call("Bash", { command: `npx lighthouse --only lcp ${other}` }, result, { seconds: 8 });
     }
