@@ -118,7 +118,10 @@ function previewLine(entry) {
   if (entry.kind !== "tool") return null;
   const block = entry.blocks.findLast((candidate) => candidate.label === "Result" || candidate.label === "Error");
   if (!block?.text) return null;
-  const line = block.text.slice(0, 1200).split("\n").find((candidate) => candidate.trim() !== "") ?? "";
+  const lines = block.text.slice(0, 4000).split("\n").filter((candidate) => candidate.trim() !== "");
+  // Of a failure, the line that looks most like the reason.
+  const telling = entry.state === FAILED ? lines.find((candidate) => /error|fail|fatal|panic|denied|not found|exception/iu.test(candidate)) : undefined;
+  const line = telling ?? lines[0] ?? "";
   const bare = line.replace(/\u001b\[[0-?]*[ -/]*[@-~]/gu, "").slice(0, 300);
   return bare ? foreign(bare, "step-preview", "div") : null;
 }

@@ -74,7 +74,7 @@ export class Steps {
 
   /** @param {number[]} indices */
   #arrived(indices) {
-    for (const index of indices) this.list.refresh(index);
+    this.list.refresh(indices);
   }
 
   /** Steps were added. */
@@ -90,10 +90,8 @@ export class Steps {
       if (seq !== undefined && this.selected >= 0) this.selected = this.outline.find(seq);
       return;
     }
-    for (const index of indices) {
-      this.cache.invalidate(this.outline.seq[index] ?? -1);
-      this.list.refresh(index);
-    }
+    for (const index of indices) this.cache.invalidate(this.outline.seq[index] ?? -1);
+    this.list.refresh(indices);
     this.list.schedule();
   }
 
@@ -101,7 +99,7 @@ export class Steps {
   toggle(index) {
     const seq = this.outline.seq[index] ?? -1;
     if (!this.toggled.delete(seq)) this.toggled.add(seq);
-    this.list.refresh(index);
+    this.list.refresh([index]);
   }
 
   /** @param {number} index */

@@ -20,7 +20,9 @@ export class Summary {
     /** @type {Report | null} */
     this.report = null;
     this.content = el("div", { class: "summary-content" }, el("p", { class: "quiet" }, "Reading the whole run to sum it up…"));
-    this.element = el("section", { class: "summary", "aria-label": "Summary" }, this.content);
+    // On a narrow screen the summary is above the steps, and most of it waits behind this button.
+    this.all = el("button", { type: "button", class: "small summary-all", onclick: () => this.element.classList.add("all") }, "Show the whole summary");
+    this.element = el("section", { class: "summary", "aria-label": "Summary" }, this.content, this.all);
   }
 
   /** @param {Run[]} subagents */

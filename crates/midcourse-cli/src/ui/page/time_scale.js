@@ -29,7 +29,7 @@ export class TimeScale {
 
   /** The position of a time. @param {number} time */
   toUnits(time) {
-    const fold = this.#lastFold((candidate) => candidate.from <= time);
+    const fold = this.#lastFold(time, true);
     if (!fold) return time - this.first;
     if (time >= fold.until) return fold.start + fold.width + (time - fold.until);
     return fold.start + ((time - fold.from) / (fold.until - fold.from)) * fold.width;
@@ -37,24 +37,20 @@ export class TimeScale {
 
   /** The time at a position. @param {number} units */
   toTime(units) {
-    const fold = this.#lastFold((candidate) => candidate.start <= units);
+    const fold = this.#lastFold(units, false);
     if (!fold) return this.first + units;
     const inside = units - fold.start;
     if (inside >= fold.width) return fold.until + inside - fold.width;
     return fold.from + (inside / fold.width) * (fold.until - fold.from);
   }
 
-  /** @param {(fold: Fold) => boolean} test holds for a first part of the folds */
-  #lastFold(test) {
-    let low = 0;
-    let high = this.folds.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      const fold = this.folds[middle];
-      if (fold && test(fold)) low = middle + 1;
-      else high = middle;
+  /** The last fold that begins at or before a time or a position. @param {number} value @param {boolean} isTime */
+  #lastFold(value, isTime) {
+    for (let index = this.folds.length - 1; index >= 0; index -= 1) {
+      const fold = this.folds[index];
+      if (fold && (isTime ? fold.from : fold.start) <= value) return fold;
     }
-    return this.folds[low - 1];
+    return undefined;
   }
 }
 

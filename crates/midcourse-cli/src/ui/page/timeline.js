@@ -17,6 +17,8 @@ import { plain } from "./foreign.js";
 
 export const LANE_HEIGHT = 28;
 const MAX_LANES_SHOWN = 8;
+/** A running run has a new scale when it is so much longer than the one that is drawn. */
+const LATE_MS = 2000;
 const AXIS_Y = 12;
 const PROBLEMS_TOP = 20;
 export const MAIN_ROWS = rowsAt(PROBLEMS_TOP + 26, 11, 3, 9);
@@ -25,10 +27,10 @@ const MAIN_HEIGHT = MAIN_ROWS.top + MAIN_ROWS.height + 6;
 /** Places of the rows of a lane. @param {number} top @param {number} callHeight @param {number} space @param {number} failedHeight @returns {Rows} */
 function rowsAt(top, callHeight, space, failedHeight) {
   const isLarge = callHeight > 8;
-  const calls = [0, 1, 2, 3].map((row) => top + (isLarge ? 24 : 4) + row * (callHeight + space));
+  const calls = [0, 1, 2, 3].map((row) => top + (isLarge ? 28 : 4) + row * (callHeight + space));
   const failed = (calls[3] ?? 0) + callHeight + space;
   return {
-    top, height: failed + failedHeight - top, messages: top + (isLarge ? 7 : 4), text: top + (isLarge ? 19 : 4),
+    top, height: failed + failedHeight - top, messages: top + (isLarge ? 7 : 4), text: top + (isLarge ? 20 : 4),
     calls, callHeight, failed, failedHeight,
   };
 }
@@ -59,7 +61,7 @@ export class Timeline {
     this.window = [0, -1];
     this.isRunning = false;
     this.frame = 0;
-    this.version = "";
+    this.isStale = true;
     this.main = el("canvas", { class: "timeline-canvas", "aria-hidden": "true" });
     this.sub = el("canvas", { class: "timeline-canvas sub", "aria-hidden": "true" });
     this.spacer = el("div", { class: "lanes-spacer" }, this.sub);
@@ -97,14 +99,19 @@ export class Timeline {
     this.subHost.style.height = `${shown * LANE_HEIGHT + (subagents.length > shown ? 10 : 0)}px`;
     this.subHost.tabIndex = subagents.length > shown ? 0 : -1;
     this.spacer.style.height = `${subagents.length * LANE_HEIGHT}px`;
-    this.schedule();
+    this.changed();
   }
 
   /** @param {Problem[]} problems @param {Map<string, Set<number>>} shadow seqs of shadow messages by run */
   setProblems(problems, shadow) {
     this.problems = problems;
     this.shadow = shadow;
-    this.version = "";
+    this.changed();
+  }
+
+  /** Steps or problems were added. */
+  changed() {
+    this.isStale = true;
     this.schedule();
   }
 
@@ -114,9 +121,9 @@ export class Timeline {
 
   /** Renews the scale if steps were added. */
   prepare() {
-    const version = `${this.lanes.map((lane) => lane.outline.version).join()}:${this.isRunning ? Math.floor(Date.now() / 1000) : 0}`;
-    if (version !== this.version) {
-      this.version = version;
+    const isLate = this.isRunning && Date.now() > this.scale.last + LATE_MS;
+    if (this.isStale || isLate) {
+      this.isStale = false;
       const before = this.scale;
       this.scale = new TimeScale(this.#times());
       if (this.zoom) {
@@ -159,7 +166,7 @@ export class Timeline {
   }
 
   get gutter() {
-    return this.host.clientWidth < 600 ? 58 : 112;
+    return this.host.clientWidth < 600 ? 66 : 112;
   }
 
   /** @returns {View} */
