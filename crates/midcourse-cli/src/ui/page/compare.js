@@ -9,7 +9,7 @@ import { announce, el, fill } from "./dom.js";
 import { count, dayAndTime, duration, number, timeWithSeconds } from "./format.js";
 import { foreign, plain } from "./foreign.js";
 import { bindKeys } from "./keys.js";
-import { outcomeTag, runDuration, runName } from "./run_words.js";
+import { outcomeTag, runDuration, runTitle } from "./run_words.js";
 import { VirtualList } from "./virtual_list.js";
 
 /** @import {Comparison, CompareRow, Run, Step} from "./types.js" */
@@ -218,7 +218,7 @@ export class CompareView {
 /** @param {string} letter @param {Run} run */
 function runHead(letter, run) {
   return el("div", { class: "compare-run" }, el("span", { class: "letter" }, letter), el("div", null,
-    el("h2", null, el("a", { href: runPath(run.run_id) }, foreign(runName(run), "ellipsis"))),
+    el("h2", null, el("a", { href: runPath(run.run_id) }, runTitle(run, "ellipsis"))),
     el("p", { class: "quiet" }, foreign([run.host, run.model].filter(Boolean).join(" · ")), ` · ${dayAndTime(Date.parse(run.started))}`),
     el("p", { class: "quiet" }, outcomeTag(run), ` ${duration(runDuration(run))} · ${count(run.calls, "call")}, ${number(run.errors)} failed`)));
 }

@@ -90,7 +90,7 @@ export class RunView {
     this.subagents = details.subagents;
     this.context.setTitle(runName(run));
     this.head = new RunHead(run, details.parents, () => chooseRun(run, this.context.navigate));
-    this.summary = new Summary(this.id);
+    this.summary = new Summary(run);
     this.summary.setSubagents(details.subagents);
     this.panel = new TimelinePanel(this.outline, {
       select: (index) => this.steps?.select(index, { align: "start", focus: false }),

@@ -4,7 +4,7 @@
 import { announce } from "./dom.js";
 import { EntryCache } from "./entry_cache.js";
 import { duration } from "./format.js";
-import { ASSISTANT, MESSAGE, USER } from "./outline.js";
+import { ASSISTANT, MESSAGE, TOOL, USER } from "./outline.js";
 import { stepView } from "./step_view.js";
 import { VirtualList } from "./virtual_list.js";
 
@@ -52,8 +52,8 @@ export class Steps {
 
   /** @param {number} index */
   #estimate(index) {
-    if (!this.isOpen(index)) return 53;
-    return this.outline.kind[index] === MESSAGE ? 150 : 110;
+    if (this.outline.kind[index] === MESSAGE) return 116;
+    return this.isOpen(index) ? 52 : this.outline.kind[index] === TOOL ? 52 : 32;
   }
 
   /** @param {number} index */

@@ -34,7 +34,7 @@ export class TimelinePanel {
     const zoom = el("div", { class: "group", role: "group", "aria-label": "Zoom" },
       button("−", "Zoom out (-)", () => this.timeline.zoomBy(1.6)),
       button("+", "Zoom in (+)", () => this.timeline.zoomBy(0.625)),
-      button("All", "Show the whole run (0)", () => this.timeline.show(0, Infinity)));
+      button("All", "All: show the whole run (0)", () => this.timeline.show(0, Infinity)));
     const host = this.timeline.host;
     host.tabIndex = 0;
     host.setAttribute("role", "slider");
