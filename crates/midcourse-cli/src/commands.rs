@@ -46,6 +46,8 @@ mod statusline;
 mod step_json;
 mod tail;
 mod trust;
+#[cfg(feature = "ui")]
+mod ui;
 mod uninstall;
 mod verify;
 
@@ -126,6 +128,13 @@ enum Command {
     ///
     /// Prints RUN:SEQ, which `midcourse show` takes. The exit code is 1 if nothing was found.
     Search(search::Arguments),
+    /// Show runs in the browser: a table, and for each run a timeline and every step.
+    ///
+    /// Serves a page on this machine, prints a link to it, and opens the browser. The page grows with
+    /// a run that is going on, and says for each message why midcourse spoke. The link works once;
+    /// after that the browser is known. Nothing leaves the machine.
+    #[cfg(feature = "ui")]
+    Ui(ui::Arguments),
     /// Export a run as JSON lines.
     Export(export::Arguments),
     /// Import runs from files.
@@ -237,6 +246,8 @@ pub(crate) fn run() -> ExitCode {
         Command::Show(arguments) => show::run(&arguments).map(success),
         Command::Tail(arguments) => tail::run(&arguments).map(success),
         Command::Search(arguments) => search::run(&arguments).map(success_if),
+        #[cfg(feature = "ui")]
+        Command::Ui(arguments) => ui::run(&arguments).map(success),
         Command::Export(arguments) => export::run(&arguments).map(success),
         Command::Import(arguments) => import::run(&arguments).map(success),
         Command::Verify(arguments) => verify::run(&arguments).map(success_if),

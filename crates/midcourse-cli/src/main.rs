@@ -4,7 +4,7 @@
 
 #[cfg_attr(
     not(feature = "proxy"),
-    expect(dead_code, unused_imports, reason = "only the proxy parses requests and responses")
+    expect(unused_imports, reason = "only the proxy parses requests and responses")
 )]
 mod apis;
 mod backtest;
@@ -25,6 +25,8 @@ mod scenario;
 mod shell;
 mod size;
 mod terminal;
+#[cfg(feature = "ui")]
+mod ui;
 mod user_file;
 
 use std::process::ExitCode;

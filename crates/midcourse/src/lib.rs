@@ -72,11 +72,13 @@ pub use sink::{
 };
 pub use store::{
     Backlog, Backup, Batch, Cursor, Deleted, Durability, Entry, EntryFilter, EntryOrder, Finding,
-    Findings, Head, Imported, Ingested, Intake, Link, ListedRun, MessageCounts, PatternCount,
-    Period, PeriodRuns, PeriodTotals, PeriodUsage, RecordAtSeq, RecordOfRun, RedactedRun, Repaired,
-    RepairedRun, Restored, RunCursor, RunFilter, RunKey, RunSummary, SearchFilter, SearchHit,
-    SearchIndex, SearchWords, Spilled, Store, StoreError, StoreSettings, StoreWriter, StoredRecord,
-    SummaryState, SyncedEngine, Trouble, has_spilled, ingest, is_kept_in_memory, spill_event,
+    Findings, Head, Imported, Ingested, Intake, Link, ListedRun, MessageCounts, Outline,
+    OutlineChanges, OutlineStep, PatternCount, Period, PeriodRuns, PeriodTotals, PeriodUsage,
+    RecordAtSeq, RecordOfRun, RedactedRun, Repaired, RepairedRun, Restored, RunCursor, RunFilter,
+    RunKey, RunOrder, RunSummary, RunTableQuery, SearchFilter, SearchHit, SearchIndex, SearchWords,
+    Spilled, StepKind, StepState, Store, StoreError, StoreSettings, StoreWriter, StoredRecord,
+    SummaryState, SyncedEngine, TableRun, Trouble, has_spilled, ingest, is_kept_in_memory,
+    spill_event,
 };
 
 pub use midcourse_core::*;

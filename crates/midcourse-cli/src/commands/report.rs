@@ -7,7 +7,7 @@ pub(crate) mod clock;
 pub(crate) mod collect;
 pub(crate) mod data;
 pub(crate) mod headline;
-mod html;
+pub(crate) mod html;
 mod many;
 mod many_text;
 mod pass;

@@ -16,7 +16,7 @@ use super::screen::{Screen, ScreenArguments};
 use crate::display::{Tone, describe_record, json_line, local_time, one_line};
 use crate::terminal::warn;
 
-const POLL_INTERVAL: Duration = Duration::from_millis(200);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Maximum number of records that are read from the store at once.
 const PAGE: usize = 256;

@@ -40,6 +40,7 @@ mod repair;
 mod report;
 #[cfg(unix)]
 mod run_command;
+mod run_table;
 mod runs_command;
 mod secrets;
 mod state_machine;
@@ -49,4 +50,6 @@ mod strange_stores;
 mod summaries;
 mod tidy;
 mod trust;
+#[cfg(feature = "ui")]
+mod ui;
 mod verdicts;

@@ -103,13 +103,8 @@ impl SearchIndex {
         store: &Store,
         mut progress: impl FnMut(u64),
     ) -> Result<(), StoreError> {
-        let last: i64 =
-            store
-                .connection
-                .query_row("SELECT coalesce(max(id), 0) FROM records", [], |row| row.get(0))?;
-        let upto: Option<i64> =
-            self.connection.query_row("SELECT upto FROM done", [], |row| row.get(0)).optional()?;
-        let mut upto = upto.unwrap_or(0);
+        let last = last_record(store)?;
+        let mut upto = self.indexed_upto()?;
         while upto < last {
             progress(u64::try_from(last.saturating_sub(upto)).unwrap_or_default());
             match self.index_page(store, upto)? {
@@ -120,6 +115,17 @@ impl SearchIndex {
         }
         progress(0);
         Ok(())
+    }
+
+    /// About how many records are not in the index yet.
+    pub fn unindexed(&self, store: &Store) -> Result<u64, StoreError> {
+        let left = last_record(store)?.saturating_sub(self.indexed_upto()?);
+        Ok(u64::try_from(left).unwrap_or_default())
+    }
+
+    fn indexed_upto(&self) -> Result<i64, StoreError> {
+        let upto = self.connection.query_row("SELECT upto FROM done", [], |row| row.get(0));
+        Ok(upto.optional()?.unwrap_or(0))
     }
 
     fn index_page(&mut self, store: &Store, upto: i64) -> Result<i64, StoreError> {
@@ -186,6 +192,12 @@ impl SearchIndex {
         }
         Ok((hits, findings))
     }
+}
+
+/// The id of the latest record of any run.
+fn last_record(store: &Store) -> Result<i64, StoreError> {
+    let last = "SELECT coalesce(max(id), 0) FROM records";
+    Ok(store.connection.query_row(last, [], |row| row.get(0))?)
 }
 
 /// Deletes the files of the index.

@@ -15,6 +15,31 @@ pub type RecordOfRun = (RunId, RecordAtSeq);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cursor(i64);
 
+impl Cursor {
+    pub(super) const fn at(id: i64) -> Self {
+        Self(id)
+    }
+
+    pub(super) const fn id(self) -> i64 {
+        self.0
+    }
+}
+
+/// Writes the position as a text that [`str::parse`] reads, also in another process.
+impl std::fmt::Display for Cursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::str::FromStr for Cursor {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(Self)
+    }
+}
+
 impl Store {
     /// The position from which `records_after` returns the latest `count` records of a run, or of
     /// all runs if `run_id` is `None`, and everything that is stored later.

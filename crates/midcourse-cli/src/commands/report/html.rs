@@ -47,7 +47,7 @@ pub(super) fn write(store: &Store, report: &RunReport, file: Option<&Path>) -> R
 }
 
 /// The name of the file for a run. An id may contain characters that a file name must not have.
-fn file_name(run: &RunId) -> PathBuf {
+pub(crate) fn file_name(run: &RunId) -> PathBuf {
     let is_safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let safe = |c: char| if is_safe(c) { c } else { '_' };
     let name: String = run.as_str().chars().take(80).map(safe).collect();
@@ -103,7 +103,7 @@ impl Page {
     }
 }
 
-fn page(store: &Store, report: &RunReport) -> Result<String> {
+pub(crate) fn page(store: &Store, report: &RunReport) -> Result<String> {
     let clock = Clock::of(report);
     let mut page = Page::default();
     page.html("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");

@@ -1,0 +1,119 @@
+//! The web server: which path leads to which data, and the checks before that.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use axum::extract::{Path, Request, State};
+use axum::http::header::SET_COOKIE;
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::routing::get;
+use axum::{Router, serve as serve_http};
+use midcourse::DataDir;
+
+use super::access::{Access, Refusal};
+use super::changes::{self, Changes};
+use super::reports::{self, Reports};
+use super::responses::{Failure, add_headers, sentence};
+use super::stores::Stores;
+use super::{assets, events, print_next_link, records, runs, search, steps};
+
+/// What every request may use.
+#[derive(Clone)]
+pub(super) struct Viewer {
+    pub(super) stores: Arc<Stores>,
+    pub(super) changes: Changes,
+    pub(super) reports: Arc<Reports>,
+    access: Arc<Access>,
+}
+
+/// Serves the viewer until Ctrl-C.
+pub(super) async fn serve(
+    listener: TcpListener,
+    data_dir: &DataDir,
+    access: Arc<Access>,
+) -> Result<()> {
+    let stores = Stores::new(data_dir.clone());
+    let changes = changes::follow(&stores)?;
+    let viewer = Viewer { stores, changes, reports: Arc::default(), access };
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    // The streams of live events never end by themselves, so the server does not wait for them.
+    tokio::select! {
+        served = serve_http(listener, router(viewer)) => served.context("the server stopped"),
+        stopped = tokio::signal::ctrl_c() => Ok(stopped?),
+    }
+}
+
+fn router(viewer: Viewer) -> Router {
+    Router::new()
+        .route("/", get(assets::index))
+        .route("/run/{id}", get(assets::index))
+        .route("/run/{id}/{seq}", get(assets::index))
+        .route("/compare/{a}/{b}", get(assets::index))
+        .route("/assets/{name}", get(assets::file))
+        .route("/api/runs", get(runs::table))
+        .route("/api/runs/{id}", get(runs::one))
+        .route("/api/runs/{id}/outline", get(steps::outline))
+        .route("/api/runs/{id}/entries", get(steps::entries))
+        .route("/api/runs/{id}/entries/{seq}", get(steps::entry))
+        .route("/api/runs/{id}/records/{seq}", get(records::record))
+        .route("/api/runs/{id}/text/{seq}", get(records::text))
+        .route("/api/runs/{id}/report", get(reports::json))
+        .route("/api/runs/{id}/report.html", get(reports::page))
+        .route("/api/search", get(search::search))
+        .route("/api/events", get(events::stream))
+        .fallback(unknown)
+        // Requests to all routes above need a session; opening the link gives one.
+        .layer(middleware::from_fn_with_state(viewer.clone(), check_session))
+        .route("/open/{code}", get(open))
+        .layer(middleware::from_fn_with_state(viewer.clone(), check_origin))
+        .with_state(viewer)
+}
+
+async fn unknown() -> Failure {
+    Failure::not_found("There is no such page.")
+}
+
+async fn check_origin(State(viewer): State<Viewer>, request: Request, next: Next) -> Response {
+    let mut response = match viewer.access.check_origin(request.method(), request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refused(&request, refusal),
+    };
+    add_headers(response.headers_mut());
+    response
+}
+
+async fn check_session(State(viewer): State<Viewer>, request: Request, next: Next) -> Response {
+    match viewer.access.has_session(request.headers()) {
+        true => next.run(request).await,
+        false => refused(&request, Refusal::NoSession),
+    }
+}
+
+/// A person who opens an address gets a sentence to read; a program gets JSON.
+fn refused(request: &Request, refusal: Refusal) -> Response {
+    let path = request.uri().path();
+    match path.starts_with("/api/") || path.starts_with("/assets/") {
+        true => refusal.into_response(),
+        false => sentence(refusal),
+    }
+}
+
+/// Exchanges the code of a link for a session.
+async fn open(
+    State(viewer): State<Viewer>,
+    Path(code): Path<String>,
+    request: Request,
+) -> Response {
+    let access = &viewer.access;
+    // Somebody may open the link again in the browser that has used it.
+    if access.has_session(request.headers()) {
+        return Redirect::to(access.start()).into_response();
+    }
+    if !access.redeem(&code) {
+        return sentence(Refusal::NoSession);
+    }
+    print_next_link(access);
+    ([(SET_COOKIE, access.cookie())], Redirect::to(access.start())).into_response()
+}

@@ -1,0 +1,69 @@
+//! The steps of a run: the outline of all of them, and a few with their texts.
+
+use axum::extract::{Query, State};
+use axum::response::Response;
+use midcourse::Store;
+use serde::Deserialize;
+
+use super::responses::{Failure, json_text};
+use super::run_id::OfRun;
+use super::server::Viewer;
+use crate::ui::data;
+
+const DEFAULT_OUTLINE: usize = 20_000;
+const MAX_OUTLINE: usize = 50_000;
+const DEFAULT_ENTRIES: usize = 50;
+const MAX_ENTRIES: usize = 200;
+
+#[derive(Deserialize)]
+pub(super) struct Parameters {
+    #[serde(default)]
+    from: u64,
+    #[serde(default)]
+    count: Option<usize>,
+}
+
+/// The outline from a seq on.
+pub(super) async fn outline(
+    State(viewer): State<Viewer>,
+    OfRun(run_id, ()): OfRun<()>,
+    Query(Parameters { from, count }): Query<Parameters>,
+) -> Result<Response, Failure> {
+    let count = count.unwrap_or(DEFAULT_OUTLINE).clamp(1, MAX_OUTLINE);
+    let read = move |store: &Store| {
+        let outline = data::outline(store, &run_id, from, count)?;
+        Ok(serde_json::to_vec(&outline.ok_or_else(no_run)?)?)
+    };
+    Ok(json_text(viewer.stores.read(read).await?))
+}
+
+/// A few steps with their texts, which are cut if they are long.
+pub(super) async fn entries(
+    State(viewer): State<Viewer>,
+    OfRun(run_id, ()): OfRun<()>,
+    Query(Parameters { from, count }): Query<Parameters>,
+) -> Result<Response, Failure> {
+    let count = count.unwrap_or(DEFAULT_ENTRIES).clamp(1, MAX_ENTRIES);
+    let read = move |store: &Store| {
+        let page = data::entries(store, &run_id, from, count)?;
+        Ok(serde_json::to_vec(&page.ok_or_else(no_run)?)?)
+    };
+    Ok(json_text(viewer.stores.read(read).await?))
+}
+
+/// One step with its texts.
+pub(super) async fn entry(
+    State(viewer): State<Viewer>,
+    OfRun(run_id, seq): OfRun<u64>,
+) -> Result<Response, Failure> {
+    let read = move |store: &Store| {
+        let entry = data::entry(store, &run_id, seq)?;
+        let missing = || Failure::not_found("The run has no such step.");
+        Ok(serde_json::to_vec(&entry.ok_or_else(missing)?)?)
+    };
+    Ok(json_text(viewer.stores.read(read).await?))
+}
+
+fn no_run() -> Failure {
+    Failure::not_found("There is no such run; it may have been deleted.")
+}

@@ -1,0 +1,15 @@
+//! The data behind the viewer's page: plain functions that read the store and return values to
+//! serialise as JSON. They know nothing of HTTP. Texts are cut to a length that a page can show; the
+//! whole text of a block is found by its pointer.
+
+mod blocks;
+mod cut;
+mod diff;
+mod entry_view;
+mod outline;
+
+pub(crate) use entry_view::{entries, entry, whole_text};
+pub(crate) use outline::{changes, outline};
+
+#[cfg(test)]
+mod tests;
