@@ -6,8 +6,8 @@ use midcourse::{
 };
 use serde_json::{Value, json};
 
-use crate::ui::data::tests::{Place, ended, started, user};
-use crate::ui::data::why;
+use crate::page_data::tests::{Place, ended, started, user};
+use crate::page_data::why;
 
 /// A run that fails in the same way again and again, then does something else.
 fn stuck() -> Place {

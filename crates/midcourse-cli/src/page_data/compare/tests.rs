@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::RowState;
-use crate::ui::data::compare;
-use crate::ui::data::tests::{Place, ended, started, user};
+use crate::page_data::compare;
+use crate::page_data::tests::{Place, ended, started, user};
 
 /// Stores a run: each step is a command and its result, or a message of the user.
 fn store(place: &mut Place, run: &str, steps: &[(&str, &str)]) {
