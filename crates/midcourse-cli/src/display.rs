@@ -5,7 +5,7 @@ mod description;
 mod pattern_name;
 
 pub(crate) use description::{
-    Description, Tone, describe_entry, describe_outcome, describe_record,
+    Description, Tone, call_text, describe_entry, describe_outcome, describe_record,
 };
 pub(crate) use pattern_name::plain_name;
 

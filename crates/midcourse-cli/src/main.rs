@@ -18,6 +18,8 @@ mod handoff;
 mod hosts;
 mod json_edit;
 mod log;
+#[cfg(feature = "ui")]
+mod page_data;
 #[cfg(feature = "proxy")]
 mod proxy;
 mod run_settings;
@@ -25,8 +27,6 @@ mod scenario;
 mod shell;
 mod size;
 mod terminal;
-#[cfg(feature = "ui")]
-mod ui;
 mod user_file;
 
 use std::process::ExitCode;

@@ -11,6 +11,7 @@ mod ancestors;
 mod description;
 mod events;
 mod launch;
+mod recorded_engine;
 
 #[cfg(test)]
 mod find_tests;
@@ -26,6 +27,7 @@ use ancestors::is_ancestor;
 pub(crate) use launch::{
     LAUNCH_VARIABLE, LaunchFolder, LaunchId, remove_old_launches, remove_unused_launches,
 };
+pub(crate) use recorded_engine::RecordedEngine;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RunSettings {

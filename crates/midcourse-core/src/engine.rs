@@ -7,6 +7,7 @@
 //! run.
 
 mod delivery;
+mod preview;
 mod settings;
 mod step;
 

@@ -170,6 +170,35 @@ impl Ledger {
         entry.is_compacted_away || count >= entry.delivered_at_count.saturating_add(wait)
     }
 
+    /// This ledger as it would be if the next message about a problem had the number `rung`, with no
+    /// wait before it.
+    pub(crate) fn with_next_rung(&self, cause: &Cause, rung: Rung) -> Self {
+        let mut ledger = self.clone();
+        let known = ledger.entries.iter().position(|entry| entry.cause == cause.id());
+        let Some(before) = rung.0.checked_sub(1).filter(|before| *before > 0) else {
+            known.map(|at| ledger.entries.remove(at));
+            return ledger;
+        };
+        let forgotten = Entry {
+            cause: cause.id(),
+            rung: before,
+            delivered_at_count: 0,
+            delivered_at_seq: 0,
+            delivered_at: Timestamp::default(),
+            present_at_count: 0,
+            is_compacted_away: true,
+            kind: EntryKind::of(cause),
+            texts: VecDeque::new(),
+        };
+        match known.and_then(|at| ledger.entries.get_mut(at)) {
+            // The number is the real one, so what was delivered before is real, too.
+            Some(entry) if entry.rung == before => entry.is_compacted_away = true,
+            Some(entry) => *entry = forgotten,
+            None => ledger.entries.push_front(forgotten),
+        }
+        ledger
+    }
+
     /// Records that a problem is present now. If it was absent for a while before, its rung
     /// decreases.
     pub(crate) fn record_presence(&mut self, cause: &Cause, count: u64) {

@@ -366,6 +366,11 @@ impl Session {
         !is_muted && self.state.ledger.may_deliver(cause, self.count_for(cause), policy)
     }
 
+    /// Exchanges the ledger, and returns the one that the session had.
+    pub(crate) fn replace_ledger(&mut self, ledger: Ledger) -> Ledger {
+        std::mem::replace(&mut self.state.ledger, ledger)
+    }
+
     /// The counter that measures the wait between messages about a cause: the number of tool calls
     /// so far, or of model responses if the cause is detected in responses.
     fn count_for(&self, cause: &Cause) -> u64 {

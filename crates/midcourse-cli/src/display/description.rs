@@ -1,5 +1,6 @@
 //! Describes records and entries in the words that `show`, `tail` and `search` share.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -272,34 +273,34 @@ fn describe_talk(message: &AgentMessage) -> Description {
 /// A call in one text: the tool and the argument that says most. Returns all arguments as well if
 /// that leaves some out.
 fn describe_call(tool: &str, args: &Value) -> (String, Option<String>) {
-    let Value::Object(fields) = args else {
-        let args = match args {
-            Value::Null => String::new(),
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        return (format!("{tool} {args}").trim_end().to_owned(), None);
-    };
-    let telling = TELLING_ARGUMENTS.iter().find_map(|name| {
-        let text = match fields.get(*name)? {
-            Value::String(text) if !text.trim().is_empty() => text.clone(),
-            Value::Array(words) if !words.is_empty() => {
-                let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
-                words?.join(" ")
-            }
-            _ => return None,
-        };
-        Some(text)
-    });
-    match telling {
-        Some(telling) if fields.len() == 1 => (format!("{tool} {telling}"), None),
-        Some(telling) => {
-            let details = serde_json::to_string_pretty(args).unwrap_or_else(|_| args.to_string());
-            (format!("{tool} {telling}"), Some(details))
-        }
-        None if fields.is_empty() => (tool.to_owned(), None),
-        None => (format!("{tool} {args}"), None),
+    let has_more =
+        args.as_object().is_some_and(|fields| fields.len() > 1) && telling_argument(args).is_some();
+    let pretty = || serde_json::to_string_pretty(args).unwrap_or_else(|_| args.to_string());
+    (call_text(tool, args), has_more.then(pretty))
+}
+
+/// A call in one text: the tool and the argument that says most, or all arguments.
+pub(crate) fn call_text(tool: &str, args: &Value) -> String {
+    match (telling_argument(args), args) {
+        (Some(telling), _) => format!("{tool} {telling}"),
+        (None, Value::Null) => tool.to_owned(),
+        (None, Value::Object(fields)) if fields.is_empty() => tool.to_owned(),
+        (None, Value::String(text)) => format!("{tool} {text}").trim_end().to_owned(),
+        (None, args) => format!("{tool} {args}"),
     }
+}
+
+/// The argument that says most about what a call does.
+fn telling_argument(args: &Value) -> Option<Cow<'_, str>> {
+    let fields = args.as_object()?;
+    TELLING_ARGUMENTS.iter().find_map(|name| match fields.get(*name)? {
+        Value::String(text) if !text.trim().is_empty() => Some(Cow::Borrowed(text.as_str())),
+        Value::Array(words) if !words.is_empty() => {
+            let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
+            Some(Cow::Owned(words?.join(" ")))
+        }
+        _ => None,
+    })
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use midcourse::{
     Budget, Checkpoint, DataDir, DecisionPoint, Delivery, Durability, Engine, Event, RunIdentity,
-    Source, Store, StoreSettings, SyncedEngine, TrajectoryPayload, TrajectoryRecord,
+    Rung, Source, Store, StoreSettings, SyncedEngine, TrajectoryPayload, TrajectoryRecord,
 };
 
 use super::{Expected, Scenario, evaluate, parse_scenarios};
@@ -139,6 +139,40 @@ fn a_run_through_the_store_brings_the_same_messages_live_and_in_a_replay() {
         assert_eq!(expected, through_the_store(&scenario, &mut store), "{}", scenario.name);
         assert_eq!(expected, replayed_from_the_store(&scenario, &store), "{}", scenario.name);
     }
+}
+
+#[test]
+fn a_preview_at_the_number_of_a_message_is_this_message() {
+    let (mut previewed, mut others) = (0, 0);
+    for scenario in scenarios() {
+        // One engine delivers; the other gets all records as they are stored.
+        let (mut live, mut folded, mut seq) = (engine(), engine(), 0);
+        for (_, record, decision_point) in records(&scenario) {
+            let record = TrajectoryRecord { seq, ..record };
+            let step = live.step(&record, decision_point);
+            folded.fold(&record);
+            let (messages, outcomes): (Vec<_>, Vec<_>) = step
+                .records
+                .iter()
+                .partition(|it| !matches!(it.payload, TrajectoryPayload::Outcome { .. }));
+            outcomes.iter().for_each(|outcome| folded.fold(outcome));
+            let is_problem = |it: &&Delivery| it.why().is_some_and(|why| !why.cause.is_limit());
+            for delivery in step.deliveries.iter().filter(is_problem) {
+                let (why, point) = (delivery.why().unwrap(), decision_point.unwrap());
+                let before = folded.checkpoint().unwrap();
+                let preview = folded.preview(&record, point, &why.cause, why.rung);
+                assert_eq!(preview.as_ref(), Some(delivery), "{}", scenario.name);
+                let next = Rung(why.rung.0 + 1);
+                let next = folded.preview(&record, point, &why.cause, next);
+                others += usize::from(next.is_some_and(|next| next.text() != delivery.text()));
+                assert_eq!(folded.checkpoint().unwrap(), before, "{}", scenario.name);
+                previewed += 1;
+            }
+            messages.iter().for_each(|message| folded.fold(message));
+            seq = step.records.last().map_or(seq, |record| record.seq) + 1;
+        }
+    }
+    assert!(previewed > 200 && others > 100, "{previewed} previews, {others} with other texts");
 }
 
 /// Where the engine finds which pattern, in all scenarios, as one hash. What an earlier engine found

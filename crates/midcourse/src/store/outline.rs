@@ -18,7 +18,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::append::run_head;
+use super::append::{run_head, seq_of_fact};
 use super::entries::Entry;
 use super::error::StoreError;
 use super::tail::Cursor;
@@ -365,6 +365,24 @@ impl Store {
         }
         drop(rows);
         Ok(Some(Outline { steps: steps.finish()?, next, cursor }))
+    }
+
+    /// The seq of the start of a tool call, or of its end if the start is not stored.
+    pub fn call_seq(&self, run_id: &str, call_id: &str) -> Result<Option<u64>, StoreError> {
+        let Some(head) = run_head(&self.connection, run_id)? else { return Ok(None) };
+        for kind in ["tool_started", "tool_ended", "denied"] {
+            if let Some(seq) = seq_of_fact(&self.connection, head.id, kind, call_id)? {
+                return Ok(u64::try_from(seq).ok());
+            }
+        }
+        Ok(None)
+    }
+
+    /// The seqs of a run's records with one of these payload kinds, in order.
+    pub fn seqs_of(&self, run_id: &str, kinds: &[&str]) -> Result<Vec<u64>, StoreError> {
+        let Some(head) = run_head(&self.connection, run_id)? else { return Ok(Vec::new()) };
+        let seqs = read::seqs_of(&self.connection, head.id, kinds)?;
+        Ok(seqs.into_iter().filter_map(|seq| u64::try_from(seq).ok()).collect())
     }
 
     /// What became of the messages of a run, by the seq of the message: the seq of the record that

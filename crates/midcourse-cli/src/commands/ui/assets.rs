@@ -16,12 +16,12 @@ macro_rules! files {
 /// The files that the page loads.
 const FILES: &[(&str, &str)] = files! {
     "address.js" "ansi.js" "api.js" "app.js" "base.css" "blocks.css" "blocks.js" "compare.css"
-    "compare.js" "dom.js" "entry_cache.js" "foreign.js" "format.js" "frame_paint.js" "heights.js"
-    "help.js" "json_tree.js" "keys.js" "lane.js" "lane_paint.js" "live.js" "long_text.js"
-    "outline.js" "run.css" "run.js" "run_head.js" "run_keys.js" "run_picker.js" "run_words.js"
-    "runs.css" "runs.js" "runs_filter.js" "runs_row.js" "search.js" "step_view.js" "steps.js"
-    "summary.js" "time_scale.js" "timeline.js" "timeline_input.js" "timeline_panel.js"
-    "tool_kind.js" "types.js" "virtual_list.js" "why.js"
+    "compare.js" "compare_rows.js" "dom.js" "entry_cache.js" "foreign.js" "format.js"
+    "frame_paint.js" "heights.js" "help.js" "json_tree.js" "keys.js" "lane.js" "lane_paint.js"
+    "live.js" "long_text.js" "outline.js" "run.css" "run.js" "run_head.js" "run_keys.js"
+    "run_picker.js" "run_words.js" "runs.css" "runs.js" "runs_filter.js" "runs_row.js" "search.js"
+    "step_view.js" "steps.js" "summary.js" "time_scale.js" "timeline.js" "timeline_input.js"
+    "timeline_panel.js" "tool_kind.js" "types.js" "virtual_list.js" "why.js"
 };
 
 /// The page. Its script looks at the address and shows what belongs there.

@@ -17,7 +17,7 @@ use super::responses::Failure;
 use super::runs::row;
 use super::server::Viewer;
 use crate::commands::report::collect;
-use crate::ui::data;
+use crate::page_data;
 
 /// How many runs one event is sent for at a time. Of more, the page shows the newest.
 const MAX_RUNS: usize = 500;
@@ -104,7 +104,7 @@ fn events(
     let shown = match run {
         Some(run_id) => {
             let (columns, after) =
-                data::changes(store, since, std::slice::from_ref(run_id), MAX_RECORDS)?;
+                page_data::changes(store, since, std::slice::from_ref(run_id), MAX_RECORDS)?;
             cursor = after;
             for columns in columns {
                 events.push(Event::default().event("outline").json_data(columns)?);

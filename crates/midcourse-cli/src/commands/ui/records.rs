@@ -9,7 +9,7 @@ use super::responses::{Failure, download, json_response};
 use super::run_id::OfRun;
 use super::server::Viewer;
 use crate::commands::json::record_json;
-use crate::ui::data;
+use crate::page_data;
 
 /// The record, as `midcourse show --json` prints it.
 pub(super) async fn record(
@@ -37,7 +37,7 @@ pub(super) async fn text(
     Query(Parameters { pointer }): Query<Parameters>,
 ) -> Result<Response, Failure> {
     let read = move |store: &Store| {
-        let text = data::whole_text(store, &run_id, seq, &pointer)?;
+        let text = page_data::whole_text(store, &run_id, seq, &pointer)?;
         text.ok_or_else(|| Failure::not_found("The step has no text at this place."))
     };
     let text = viewer.stores.read(read).await?;

@@ -61,6 +61,8 @@ fn router(viewer: Viewer) -> Router {
         .route("/api/runs/{id}/text/{seq}", get(records::text))
         .route("/api/runs/{id}/report", get(reports::json))
         .route("/api/runs/{id}/report.html", get(reports::page))
+        .route("/api/runs/{id}/why/{seq}", get(steps::why))
+        .route("/api/compare", get(steps::compare))
         .route("/api/search", get(search::search))
         .route("/api/events", get(events::stream))
         .fallback(unknown)

@@ -3,12 +3,14 @@
 use axum::extract::{Query, State};
 use axum::response::Response;
 use midcourse::Store;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::responses::{Failure, json_text};
 use super::run_id::OfRun;
+use super::runs::{found, row};
 use super::server::Viewer;
-use crate::ui::data;
+use crate::page_data;
 
 const DEFAULT_OUTLINE: usize = 20_000;
 const MAX_OUTLINE: usize = 50_000;
@@ -31,7 +33,7 @@ pub(super) async fn outline(
 ) -> Result<Response, Failure> {
     let count = count.unwrap_or(DEFAULT_OUTLINE).clamp(1, MAX_OUTLINE);
     let read = move |store: &Store| {
-        let outline = data::outline(store, &run_id, from, count)?;
+        let outline = page_data::outline(store, &run_id, from, count)?;
         Ok(serde_json::to_vec(&outline.ok_or_else(no_run)?)?)
     };
     Ok(json_text(viewer.stores.read(read).await?))
@@ -45,7 +47,7 @@ pub(super) async fn entries(
 ) -> Result<Response, Failure> {
     let count = count.unwrap_or(DEFAULT_ENTRIES).clamp(1, MAX_ENTRIES);
     let read = move |store: &Store| {
-        let page = data::entries(store, &run_id, from, count)?;
+        let page = page_data::entries(store, &run_id, from, count)?;
         Ok(serde_json::to_vec(&page.ok_or_else(no_run)?)?)
     };
     Ok(json_text(viewer.stores.read(read).await?))
@@ -57,11 +59,51 @@ pub(super) async fn entry(
     OfRun(run_id, seq): OfRun<u64>,
 ) -> Result<Response, Failure> {
     let read = move |store: &Store| {
-        let entry = data::entry(store, &run_id, seq)?;
+        let entry = page_data::entry(store, &run_id, seq)?;
         let missing = || Failure::not_found("The run has no such step.");
         Ok(serde_json::to_vec(&entry.ok_or_else(missing)?)?)
     };
     Ok(json_text(viewer.stores.read(read).await?))
+}
+
+/// Why midcourse delivered the message at a seq.
+pub(super) async fn why(
+    State(viewer): State<Viewer>,
+    OfRun(run_id, seq): OfRun<u64>,
+) -> Result<Response, Failure> {
+    let read = move |store: &Store| {
+        let why = page_data::why(store, &run_id, seq)?;
+        let missing = || Failure::not_found("There is no message of midcourse at this place.");
+        Ok(serde_json::to_vec(&why.ok_or_else(missing)?)?)
+    };
+    Ok(json_text(viewer.stores.read(read).await?))
+}
+
+#[derive(Deserialize)]
+pub(super) struct Pair {
+    a: String,
+    b: String,
+}
+
+/// Two runs, aligned step by step.
+pub(super) async fn compare(
+    State(viewer): State<Viewer>,
+    Query(Pair { a, b }): Query<Pair>,
+) -> Result<Response, Failure> {
+    let read = move |store: &Store| {
+        let (row_a, row_b) = (row(found(store, &a)?), row(found(store, &b)?));
+        let compared = page_data::compare(store, &a, &b)?.ok_or_else(no_run)?;
+        Ok(serde_json::to_vec(&Compared { a: row_a, b: row_b, compared })?)
+    };
+    Ok(json_text(viewer.stores.read(read).await?))
+}
+
+#[derive(Serialize)]
+struct Compared<T> {
+    a: Value,
+    b: Value,
+    #[serde(flatten)]
+    compared: T,
 }
 
 fn no_run() -> Failure {

@@ -19,7 +19,7 @@ export function blockView(runId, entry, block, index) {
   const head = el("div", { class: "block-head" }, el("span", { class: "block-label" }, block.label));
   if (block.path) head.append(foreign(block.path, "path"));
   const body = content(runId, entry, block, index);
-  return el("section", { class: isError ? "block failed" : "block", "aria-label": block.label }, head, body);
+  return el("div", { class: isError ? "block failed" : "block", role: "group", "aria-label": block.label }, head, body);
 }
 
 /** @param {string} runId @param {Entry} entry @param {Block} block @param {number} index @returns {HTMLElement} */
@@ -32,6 +32,11 @@ function content(runId, entry, block, index) {
     const tree = jsonTree(block.value);
     return block.is_cut ? el("div", null, tree, rest(runId, entry, block, index)) : tree;
   }
+  return textOf(runId, entry, block, index);
+}
+
+/** The text of a block without its label. @param {string} runId @param {Entry} entry @param {Block} block @param {number} index */
+export function textOf(runId, entry, block, index) {
   const whole = block.is_cut
     ? {
         length: block.length,

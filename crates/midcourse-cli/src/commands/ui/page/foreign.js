@@ -2,11 +2,15 @@
 // Makes text of a run visible. Characters that change the direction of a line, have no width or
 // control a terminal could hide what is really there; they are shown as marks instead.
 
+const CONTROLS = (
+  "NUL SOH STX ETX EOT ENQ ACK BEL BS TAB LF VT FF CR SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US"
+).split(" ");
+
 const NAMES = new Map([
   [0x200b, "ZWSP"], [0x200c, "ZWNJ"], [0x200d, "ZWJ"], [0x200e, "LRM"], [0x200f, "RLM"],
   [0x202a, "LRE"], [0x202b, "RLE"], [0x202c, "PDF"], [0x202d, "LRO"], [0x202e, "RLO"],
   [0x2060, "WJ"], [0x2066, "LRI"], [0x2067, "RLI"], [0x2068, "FSI"], [0x2069, "PDI"],
-  [0x61c, "ALM"], [0xfeff, "BOM"], [0xad, "SHY"], [0x2028, "LSEP"], [0x2029, "PSEP"],
+  [0x7f, "DEL"], [0x61c, "ALM"], [0xfeff, "BOM"], [0xad, "SHY"], [0x2028, "LSEP"], [0x2029, "PSEP"],
 ]);
 
 // All characters of the Unicode category "format", all control characters except tab and line feed,
@@ -17,9 +21,7 @@ const HIDDEN =
 /** @param {string} character */
 function symbol(character) {
   const code = character.codePointAt(0) ?? 0;
-  if (code < 0x20) return String.fromCodePoint(0x2400 + code);
-  if (code === 0x7f) return "\u2421";
-  return NAMES.get(code) ?? `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
+  return CONTROLS[code] ?? NAMES.get(code) ?? `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
 }
 
 /** @param {string} text */

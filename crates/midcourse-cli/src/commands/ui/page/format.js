@@ -24,6 +24,9 @@ export function dayAndTime(at) {
   return `${format.format(at).replaceAll(",", "")} ${clock.format(at)}`;
 }
 
+/** The time of something in a run: with the day if it is more than a day after the start. @param {number} at @param {number} start */
+export const timeInRun = (at, start) => (Math.abs(at - start) < 86_400_000 ? clock.format(at) : dayAndTime(at));
+
 /** @param {number} at */
 export const dayOf = (at) => day.format(at).replaceAll(",", "");
 

@@ -6,9 +6,11 @@ import { dayOf, shortDuration, timeOfDay, timeWithSeconds } from "./format.js";
 import { roundTimes } from "./time_scale.js";
 
 /** @import {Colours, Rows, View} from "./lane_paint.js" */
-/** @import {TimeScale} from "./time_scale.js" */
+/** @import {Fold, TimeScale} from "./time_scale.js" */
 
 /** @typedef {{from: number, until: number, text: string, level: number, seq: number}} Bracket in units of the scale */
+
+const FEW_FOLDS = 8;
 
 export const FONT = "11px system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
 
@@ -53,17 +55,23 @@ export function paintAxis(context, view, scale, colours, y, bottom) {
   /** @type {[number, number][]} */
   const taken = [];
   const isFree = (/** @type {number} */ from, /** @type {number} */ until) => taken.every(([a, b]) => until < a - 6 || from > b + 6);
-  context.textAlign = "center";
-  context.fillStyle = colours.ink;
-  for (const fold of scale.folds) {
+  const labelFolds = () => {
+    context.textAlign = "center";
+    context.fillStyle = colours.ink;
+    for (const fold of scale.folds) labelFold(fold);
+  };
+  const labelFold = (/** @type {Fold} */ fold) => {
     const middle = toX(view, fold.start + fold.width / 2);
     const text = `idle ${shortDuration(fold.until - fold.from)}`;
     const half = context.measureText(text).width / 2;
     const x = Math.min(view.left + view.width - half, Math.max(view.left + half, middle));
-    if (middle < view.left || middle > view.left + view.width || !isFree(x - half, x + half)) continue;
+    if (middle < view.left || middle > view.left + view.width || !isFree(x - half, x + half)) return;
     context.fillText(text, x, y);
     taken.push([x - half, x + half]);
-  }
+  };
+  // A few folds are worth more than round times; many would leave no room for times.
+  const isFew = scale.folds.length <= FEW_FOLDS;
+  if (isFew) labelFolds();
   context.fillStyle = colours.quiet;
   const perPixel = (view.until - view.from) / view.width;
   const { times, step } = roundTimes(scale.toTime(view.from), scale.toTime(view.until), perPixel * 80);
@@ -86,6 +94,7 @@ export function paintAxis(context, view, scale, colours, y, bottom) {
     context.textAlign = "left";
     context.fillText(text, from, y);
   }
+  if (!isFew) labelFolds();
 }
 
 /** @param {CanvasRenderingContext2D} context @param {Bracket[]} brackets @param {View} view @param {Rows} rows @param {Colours} colours @param {number} top of the row of problems @param {boolean} isNamed */

@@ -198,6 +198,7 @@ function paintMarks(context, lane, rows, view, colours, first, last, shadow) {
     const x = view.left + ((lane.start[place] ?? 0) - view.from) * scale;
     if (x < view.left - 4) continue;
     if (row === TEXT_ROW) {
+      if (rows.callHeight < 8) continue;
       const isUser = outline.kind[index] === USER;
       if (!isUser && x - textAt < 3) continue;
       textAt = x;

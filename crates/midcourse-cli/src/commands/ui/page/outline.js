@@ -95,7 +95,7 @@ export class Outline {
     this.#reserve(this.count + size);
     /** @type {number[]} */
     const changed = [];
-    let isShifted = false;
+    let isShifted = this.remove(page.gone ?? []);
     for (let index = 0; index < size; index += 1) {
       const seq = page.seq[index] ?? 0;
       const kind = kinds[page.kind[index] ?? 0] ?? NOTE;
@@ -129,11 +129,27 @@ export class Outline {
     return isShifted ? null : changed;
   }
 
+  /** Removes steps. @param {number[]} seqs @returns {boolean} whether there was one */
+  remove(seqs) {
+    let isShifted = false;
+    for (const seq of seqs) {
+      const position = this.lowerBound(seq);
+      if (position >= this.count || this.seq[position] !== seq) continue;
+      for (const column of this.#columns()) column.copyWithin(position, position + 1, this.count);
+      this.count -= 1;
+      this.version += 1;
+      isShifted = true;
+    }
+    return isShifted;
+  }
+
+  #columns() {
+    return [this.seq, this.at, this.end, this.endSeq, this.kind, this.state, this.tool];
+  }
+
   /** Makes room for a step between known ones. @param {number} position */
   #shift(position) {
-    for (const column of [this.seq, this.at, this.end, this.endSeq, this.kind, this.state, this.tool]) {
-      column.copyWithin(position + 1, position, this.count);
-    }
+    for (const column of this.#columns()) column.copyWithin(position + 1, position, this.count);
     this.count += 1;
   }
 

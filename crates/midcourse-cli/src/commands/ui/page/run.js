@@ -23,6 +23,7 @@ import { WhyPanel } from "./why.js";
 /** @import {ViewContext} from "./app.js" */
 
 const MAX_LANES = 100;
+const LANES_DRAWN_MS = 500;
 
 export class RunView {
   /** @param {HTMLElement} root @param {string} id @param {number | null} seq @param {ViewContext} context */
@@ -74,6 +75,7 @@ export class RunView {
       this.#build(await details);
       await steps;
       this.#grown();
+      this.steps?.list.refreshAll();
       this.#follow();
       await this.#loadLanes();
     } catch (error) {
@@ -88,10 +90,10 @@ export class RunView {
     this.subagents = details.subagents;
     this.context.setTitle(runName(run));
     this.head = new RunHead(run, details.parents, () => chooseRun(run, this.context.navigate));
-    this.summary = new Summary(this.id);
+    this.summary = new Summary(run);
     this.summary.setSubagents(details.subagents);
     this.panel = new TimelinePanel(this.outline, {
-      select: (index) => this.steps?.select(index, { align: "center", focus: false }),
+      select: (index) => this.steps?.select(index, { align: "start", focus: false }),
       open: (runId, seq) => this.context.navigate(runPath(runId, seq)),
       title: (index) => this.steps?.cache.get(index)?.title ?? null,
       failed: (direction) => this.nextFailed(direction),
@@ -151,10 +153,22 @@ export class RunView {
 
   async #loadLanes() {
     const shown = this.subagents.slice(0, MAX_LANES);
-    const lanes = shown.map((run) => ({ outline: new Outline(run.run_id), name: runName(run) }));
+    const lanes = shown.map((run) => ({ outline: this.outlines.get(run.run_id) ?? new Outline(run.run_id), name: runName(run) }));
+    const waiting = lanes.filter(({ outline }) => !this.outlines.has(outline.runId));
     for (const { outline } of lanes) this.outlines.set(outline.runId, outline);
     this.panel?.timeline.setSubagents(lanes);
-    for (const { outline } of lanes) await outline.load(() => this.panel?.timeline.schedule(), this.controller.signal);
+    // Few at a time: the browser and the server have other things to do as well.
+    let drawnAt = 0;
+    const work = async () => {
+      for (let lane = waiting.shift(); lane; lane = waiting.shift()) {
+        await lane.outline.load(() => {}, this.controller.signal);
+        if (performance.now() - drawnAt < LANES_DRAWN_MS && waiting.length > 0) continue;
+        drawnAt = performance.now();
+        this.panel?.timeline.changed();
+      }
+    };
+    await Promise.all([work(), work(), work()]);
+    this.panel?.timeline.changed();
   }
 
   async #loadReport() {
@@ -194,7 +208,7 @@ export class RunView {
     if (!outline || !this.steps || !this.panel) return;
     if (outline !== this.outline) {
       outline.merge(page);
-      this.panel.timeline.schedule();
+      this.panel.timeline.changed();
       return;
     }
     const before = outline.count;

@@ -4,9 +4,9 @@
 import { exportAddress } from "./api.js";
 import { runPath } from "./address.js";
 import { el, fill } from "./dom.js";
-import { compact, cost, dayAndTime, duration, number, timeOfDay } from "./format.js";
+import { compact, cost, dayAndTime, duration, number, timeInRun } from "./format.js";
 import { foreign } from "./foreign.js";
-import { firstHeadline, outcomeTag, runDuration, runName } from "./run_words.js";
+import { firstHeadline, outcomeTag, runDuration, runTitle } from "./run_words.js";
 
 /** @import {Report, Run} from "./types.js" */
 
@@ -22,14 +22,14 @@ export class RunHead {
     this.tag = el("span");
     const trail = el("nav", { "aria-label": "Breadcrumb", class: "trail" }, el("ol", null,
       el("li", null, el("a", { href: "/" }, "Runs")),
-      parents.map((parent) => el("li", null, el("a", { href: runPath(parent.run_id) }, foreign(runName(parent), "trail-name")))),
+      parents.map((parent) => el("li", null, el("a", { href: runPath(parent.run_id) }, runTitle(parent, "trail-name")))),
       el("li", { "aria-current": "page" }, foreign(run.run_id, "trail-name"))));
     const actions = el("div", { class: "actions" },
       el("button", { type: "button", onclick: compare }, "Compare with…"),
       el("a", { class: "button", href: exportAddress(run.run_id), download: "" }, "Export HTML"));
     this.element = el("section", { class: "run-head", "aria-label": "The run" },
       el("div", { class: "run-head-top" }, trail, actions),
-      el("h1", null, foreign(runName(run), "task"), " ", this.tag),
+      el("h1", null, runTitle(run, "task"), " ", this.tag),
       this.headline, this.facts);
     this.show();
   }
@@ -51,8 +51,8 @@ export class RunHead {
     fill(this.tag, outcomeTag(run));
     // The report of a running run is older than the run; its own figures are newer.
     const headline = report && !run.running ? report.headline : firstHeadline(run);
-    const [first, ...others] = headline.split("\n");
-    fill(this.headline, el("strong", null, foreign(first)), " ", foreign(others.join(" ")));
+    const end = headline.search(/[.\n](\s|$)/u) + 1;
+    fill(this.headline, el("strong", null, foreign(headline.slice(0, end).trim())), " ", foreign(headline.slice(end).trim()));
     fill(this.facts, this.#facts().map(([name, value]) => el("div", null, el("dt", null, name), el("dd", null, value))));
   }
 
@@ -63,7 +63,7 @@ export class RunHead {
     /** @type {[string, Node | string][]} */
     const facts = [["Agent", foreign([run.host, run.host_version, run.model].filter(Boolean).join(" · "))]];
     if (run.folder) facts.push(["Folder", foreign(run.folder, "path")]);
-    const until = run.running ? "now" : timeOfDay(Date.parse(run.ended ?? run.latest));
+    const until = run.running ? "now" : timeInRun(Date.parse(run.ended ?? run.latest), started);
     facts.push(["Time", `${dayAndTime(started)} to ${until} (${duration(runDuration(run))})`]);
     facts.push(["Calls", `${number(run.calls)}, ${number(run.errors)} failed`]);
     const tokens = run.tokens ?? report?.tokens;

@@ -6,7 +6,7 @@ import { comparePath } from "./address.js";
 import { el, fill } from "./dom.js";
 import { dayAndTime } from "./format.js";
 import { foreign } from "./foreign.js";
-import { outcomeTag, runName } from "./run_words.js";
+import { outcomeTag, runTitle } from "./run_words.js";
 
 /** @import {Run} from "./types.js" */
 
@@ -31,7 +31,7 @@ export function chooseRun(run, navigate) {
           dialog.close();
           navigate(comparePath(run.run_id, other.run_id));
         },
-      }, foreign(runName(other), "choice-name"), el("span", { class: "quiet" }, `${dayAndTime(Date.parse(other.started))} · `, foreign(other.host), " "), outcomeTag(other)))) : el("li", { class: "quiet" }, "No run matches."));
+      }, runTitle(other, "choice-name"), el("span", { class: "quiet" }, `${dayAndTime(Date.parse(other.started))} · `, foreign(other.host), " "), outcomeTag(other)))) : el("li", { class: "quiet" }, "No run matches."));
     } catch (error) {
       if (!signal.aborted) fill(results, el("li", { class: "error", role: "alert" }, error instanceof Error ? error.message : "Loading failed."));
     }

@@ -3,7 +3,7 @@
 
 import { el } from "./dom.js";
 import { allTokens, compact, cost, count, duration } from "./format.js";
-import { plain } from "./foreign.js";
+import { foreign, plain } from "./foreign.js";
 
 /** @import {Run} from "./types.js" */
 
@@ -14,6 +14,11 @@ const OUTCOMES = new Map([
 /** @param {Run} run */
 export function runName(run) {
   return plain(run.task) || run.run_id;
+}
+
+/** The task of a run, or its id, as an element. @param {Run} run @param {string} className */
+export function runTitle(run, className) {
+  return foreign(plain(run.task) ? run.task : run.run_id, className);
 }
 
 /** @param {Run} run */

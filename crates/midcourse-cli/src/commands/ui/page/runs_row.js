@@ -5,7 +5,7 @@ import { runPath } from "./address.js";
 import { el } from "./dom.js";
 import { dayAndTime, duration, number } from "./format.js";
 import { foreign, plain } from "./foreign.js";
-import { costWords, messageWords, outcomeTag, runDuration, runName, tokenWords } from "./run_words.js";
+import { costWords, messageWords, outcomeTag, runDuration, runName, runTitle, tokenWords } from "./run_words.js";
 
 /** @import {Run} from "./types.js" */
 /** @import {Child} from "./dom.js" */
@@ -14,7 +14,7 @@ import { costWords, messageWords, outcomeTag, runDuration, runName, tokenWords }
 export const COLUMNS = [
   {
     name: "Task", className: "c-task",
-    cell: (run) => [el("a", { href: runPath(run.run_id), title: plain(run.task) || run.run_id }, foreign(runName(run), "ellipsis")),
+    cell: (run) => [el("a", { href: runPath(run.run_id), title: plain(run.task) || run.run_id }, runTitle(run, "ellipsis")),
       el("span", { class: "quiet ellipsis sub-line" }, foreign(run.folder ?? run.run_id), run.subagents ? ` · ${run.subagents} subagent${run.subagents === 1 ? "" : "s"}` : "")],
   },
   { name: "Agent", className: "c-agent", cell: (run) => [foreign(run.host, "ellipsis"), foreign(run.model, "quiet ellipsis sub-line")] },

@@ -3,9 +3,9 @@
 
 import { recordAddress } from "./api.js";
 import { runPath } from "./address.js";
-import { blockView } from "./blocks.js";
+import { blockView, textOf } from "./blocks.js";
 import { el } from "./dom.js";
-import { count, duration, timeWithSeconds } from "./format.js";
+import { count, dayAndTime, duration, timeWithSeconds } from "./format.js";
 import { foreign, plain } from "./foreign.js";
 import { FAILED, OPEN, REFUSED } from "./outline.js";
 
@@ -16,6 +16,10 @@ const KIND_NAMES = {
   tool: "Call", assistant: "Agent", user: "User", message: "midcourse", outcome: "Outcome",
   run: "Run", note: "Note", gap: "Gap", turn: "Turn",
 };
+
+const OUTCOMES = new Map([
+  ["cleared", "the problem went away"], ["ignored", "the problem was still there"], ["run_ended", "the run ended first"],
+]);
 
 /**
  * @typedef {object} StepOptions
@@ -65,20 +69,28 @@ function label({ outline, index, entry }) {
 function headLine(options, kind, state, seq) {
   const { outline, index, entry, isOpen } = options;
   const tool = outline.toolName(index);
-  const isText = kind === "assistant" || kind === "user" || kind === "message";
-  const title = entry && !(isText && isOpen) ? titleWithoutTool(entry.title, tool) : "";
+  const inline = entry && isOpen ? inlineBlock(entry) : undefined;
+  const isQuoted = isOpen && kind === "message";
+  const title = inline && entry ? el("div", { class: "step-text" }, textOf(outline.runId, entry, inline, entry.blocks.indexOf(inline)))
+    : foreign(entry && !isQuoted ? titleWithoutTool(entry.title, tool) : "", "step-title");
   const toggle = el("button", {
     type: "button", class: "step-toggle", "aria-expanded": String(isOpen), "data-focus": "toggle",
     "aria-label": isOpen ? "Collapse this step" : "Expand this step", tabIndex: options.isSelected ? 0 : -1,
     onclick: (/** @type {Event} */ event) => { event.stopPropagation(); options.toggle(index); },
   });
   const name = kind === "tool" ? foreign(tool ?? "Call", "step-name") : el("span", { class: "step-name" }, KIND_NAMES[outline.kindName(index)]);
-  const line = el("div", { class: "step-line" }, toggle, name, foreign(title, "step-title"), facts(options, kind, state));
+  const line = el("div", { class: "step-line" }, toggle, name, title, facts(options, kind, state));
   line.append(el("a", {
     class: "step-time", href: runPath(outline.runId, seq), tabIndex: options.isSelected ? 0 : -1, "data-step": String(seq),
-    title: `Permalink of record ${seq}`, "aria-label": `${timeWithSeconds(outline.at[index] ?? 0)}, permalink of record ${seq}`,
+    title: `${dayAndTime(outline.at[index] ?? 0)}, permalink of record ${seq}`, "aria-label": `${timeWithSeconds(outline.at[index] ?? 0)}, permalink of record ${seq}`,
   }, timeWithSeconds(outline.at[index] ?? 0)));
   return line;
+}
+
+/** The text that stands in the line itself: that of the agent or the user. @param {Entry} entry */
+function inlineBlock(entry) {
+  if (entry.kind !== "assistant" && entry.kind !== "user") return undefined;
+  return entry.blocks.find((block) => block.type === "text" && block.label !== "Thinking");
 }
 
 /** @param {string} title @param {string | null} tool */
@@ -101,16 +113,12 @@ function facts({ outline, index, entry, isRunning }, kind, state) {
     box.append(el("span", { class: "quiet figure" }, duration(end - start)));
   }
   if (entry?.message) {
-    if (entry.message.shadow) box.append(el("span", { class: "tag" }, "shadow: not shown to the agent"));
-    const outcome = entry.message.outcome_text ?? entry.message.outcome;
-    if (outcome) box.append(el("span", { class: isGood(entry.message.outcome) ? "tag good" : "tag" }, outcome));
+    const { message } = entry;
+    if (message.shadow) box.append(el("span", { class: "tag" }, "shadow: not shown to the agent"));
+    const outcome = message.outcome_text ?? OUTCOMES.get(message.outcome ?? "");
+    if (outcome) box.append(el("span", { class: message.outcome === "cleared" ? "tag good" : "tag" }, outcome));
   }
   return box;
-}
-
-/** @param {string | null} verdict */
-function isGood(verdict) {
-  return verdict === "resolved" || verdict === "cleared";
 }
 
 /** @param {Entry} entry */
@@ -118,7 +126,10 @@ function previewLine(entry) {
   if (entry.kind !== "tool") return null;
   const block = entry.blocks.findLast((candidate) => candidate.label === "Result" || candidate.label === "Error");
   if (!block?.text) return null;
-  const line = block.text.slice(0, 1200).split("\n").find((candidate) => candidate.trim() !== "") ?? "";
+  const lines = block.text.slice(0, 4000).split("\n").filter((candidate) => candidate.trim() !== "");
+  // Of a failure, the line that looks most like the reason.
+  const telling = entry.state === FAILED ? lines.find((candidate) => /error|fail|fatal|panic|denied|not found|exception/iu.test(candidate)) : undefined;
+  const line = telling ?? lines[0] ?? "";
   const bare = line.replace(/\u001b\[[0-?]*[ -/]*[@-~]/gu, "").slice(0, 300);
   return bare ? foreign(bare, "step-preview", "div") : null;
 }
@@ -126,7 +137,8 @@ function previewLine(entry) {
 /** @param {StepOptions} options @param {Entry} entry */
 function body(options, entry) {
   const { outline, index } = options;
-  const blocks = entry.blocks.map((block, position) => blockView(outline.runId, entry, block, position));
+  const inline = inlineBlock(entry);
+  const blocks = entry.blocks.map((block, position) => block === inline ? null : blockView(outline.runId, entry, block, position));
   const foot = el("div", { class: "step-foot" });
   if (entry.kind === "message") {
     foot.append(el("button", {

@@ -4,7 +4,7 @@
 import { announce } from "./dom.js";
 import { EntryCache } from "./entry_cache.js";
 import { duration } from "./format.js";
-import { ASSISTANT, MESSAGE, USER } from "./outline.js";
+import { ASSISTANT, MESSAGE, TOOL, USER } from "./outline.js";
 import { stepView } from "./step_view.js";
 import { VirtualList } from "./virtual_list.js";
 
@@ -52,8 +52,8 @@ export class Steps {
 
   /** @param {number} index */
   #estimate(index) {
-    if (!this.isOpen(index)) return 53;
-    return this.outline.kind[index] === MESSAGE ? 150 : 110;
+    if (this.outline.kind[index] === MESSAGE) return 116;
+    return this.isOpen(index) ? 52 : this.outline.kind[index] === TOOL ? 52 : 32;
   }
 
   /** @param {number} index */
@@ -74,7 +74,7 @@ export class Steps {
 
   /** @param {number[]} indices */
   #arrived(indices) {
-    for (const index of indices) this.list.refresh(index);
+    this.list.refresh(indices);
   }
 
   /** Steps were added. */
@@ -90,10 +90,8 @@ export class Steps {
       if (seq !== undefined && this.selected >= 0) this.selected = this.outline.find(seq);
       return;
     }
-    for (const index of indices) {
-      this.cache.invalidate(this.outline.seq[index] ?? -1);
-      this.list.refresh(index);
-    }
+    for (const index of indices) this.cache.invalidate(this.outline.seq[index] ?? -1);
+    this.list.refresh(indices);
     this.list.schedule();
   }
 
@@ -101,7 +99,7 @@ export class Steps {
   toggle(index) {
     const seq = this.outline.seq[index] ?? -1;
     if (!this.toggled.delete(seq)) this.toggled.add(seq);
-    this.list.refresh(index);
+    this.list.refresh([index]);
   }
 
   /** @param {number} index */

@@ -3,24 +3,26 @@
 
 import { runPath } from "./address.js";
 import { el, fill } from "./dom.js";
-import { count, timeOfDay } from "./format.js";
+import { count, timeInRun } from "./format.js";
 import { foreign } from "./foreign.js";
-import { outcomeTag, runName } from "./run_words.js";
+import { outcomeTag, runTitle } from "./run_words.js";
 
 /** @import {Report, ReportMessage, Run} from "./types.js" */
 
 const SHOWN = 6;
 
 export class Summary {
-  /** @param {string} runId */
-  constructor(runId) {
-    this.runId = runId;
+  /** @param {Run} run */
+  constructor(run) {
+    this.started = Date.parse(run.started);
     /** @type {Run[]} */
     this.subagents = [];
     /** @type {Report | null} */
     this.report = null;
     this.content = el("div", { class: "summary-content" }, el("p", { class: "quiet" }, "Reading the whole run to sum it up…"));
-    this.element = el("section", { class: "summary", "aria-label": "Summary" }, this.content);
+    // On a narrow screen the summary is above the steps, and most of it waits behind this button.
+    this.all = el("button", { type: "button", class: "small summary-all", onclick: () => this.element.classList.add("all") }, "Show the whole summary");
+    this.element = el("section", { class: "summary", "aria-label": "Summary" }, this.content, this.all);
   }
 
   /** @param {Run[]} subagents */
@@ -69,7 +71,7 @@ export class Summary {
     if (report.failing.length === 0) return null;
     const items = report.failing.map((failure) => el("li", null,
       el("a", { href: runPath(failure.last.run_id, failure.last.seq), "data-run": failure.last.run_id, "data-step": String(failure.last.seq) }, `${failure.count} ×`),
-      el("span", { class: "summary-text" }, foreign(failure.text), el("span", { class: "quiet" }, ` (${failure.kind})`)),
+      foreign(failure.refused ? `${failure.text} (refused)` : failure.text, "summary-text"),
       foreign(failure.error, "summary-error", "div")));
     return part("What failed", list(items));
   }
@@ -83,14 +85,14 @@ export class Summary {
 
   #subagents() {
     if (this.subagents.length === 0) return null;
-    const items = this.subagents.map((run) => el("li", { class: run.level && run.level > 1 ? "deeper" : "" }, el("a", { href: runPath(run.run_id) }, foreign(runName(run), "summary-name")),
-      el("div", { class: "quiet" }, `${timeOfDay(Date.parse(run.started))} · ${count(run.calls, "call")}, ${run.errors} failed `, outcomeTag(run))));
+    const items = this.subagents.map((run) => el("li", { class: run.level && run.level > 1 ? "deeper" : "" }, el("a", { class: "summary-link", href: runPath(run.run_id) }, runTitle(run, "summary-name")),
+      el("div", { class: "quiet" }, `${timeInRun(Date.parse(run.started), this.started)} · ${count(run.calls, "call")}, ${run.errors} failed `, outcomeTag(run))));
     return part(`Subagents (${this.subagents.length})`, list(items));
   }
 
   /** A link to a step; one in this run is followed without loading anything. @param {string} runId @param {number} seq @param {string} at @param {string} className */
   #link(runId, seq, at, className) {
-    return el("a", { href: runPath(runId, seq), class: className, "data-run": runId, "data-step": String(seq) }, timeOfDay(Date.parse(at)));
+    return el("a", { href: runPath(runId, seq), class: className, "data-run": runId, "data-step": String(seq) }, timeInRun(Date.parse(at), this.started));
   }
 }
 

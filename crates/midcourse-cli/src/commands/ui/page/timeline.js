@@ -15,8 +15,11 @@ import { plain } from "./foreign.js";
 /** @import {Colours, Rows, View} from "./lane_paint.js" */
 /** @import {Bracket} from "./frame_paint.js" */
 
-export const LANE_HEIGHT = 28;
+export const LANE_HEIGHT = 24;
 const MAX_LANES_SHOWN = 8;
+/** A running run has a new scale when it is so much longer than the one that is drawn. */
+const LATE_MS = 2000;
+const BESIDE_PX = 160;
 const AXIS_Y = 12;
 const PROBLEMS_TOP = 20;
 export const MAIN_ROWS = rowsAt(PROBLEMS_TOP + 26, 11, 3, 9);
@@ -25,16 +28,16 @@ const MAIN_HEIGHT = MAIN_ROWS.top + MAIN_ROWS.height + 6;
 /** Places of the rows of a lane. @param {number} top @param {number} callHeight @param {number} space @param {number} failedHeight @returns {Rows} */
 function rowsAt(top, callHeight, space, failedHeight) {
   const isLarge = callHeight > 8;
-  const calls = [0, 1, 2, 3].map((row) => top + (isLarge ? 24 : 4) + row * (callHeight + space));
+  const calls = [0, 1, 2, 3].map((row) => top + (isLarge ? 28 : 4) + row * (callHeight + space));
   const failed = (calls[3] ?? 0) + callHeight + space;
   return {
-    top, height: failed + failedHeight - top, messages: top + (isLarge ? 7 : 4), text: top + (isLarge ? 19 : 4),
+    top, height: failed + failedHeight - top, messages: top + (isLarge ? 7 : 4), text: top + (isLarge ? 20 : 4),
     calls, callHeight, failed, failedHeight,
   };
 }
 
 /** @param {number} position @returns {Rows} */
-export const laneRows = (position) => rowsAt(position * LANE_HEIGHT + 3, 3, 1, 3);
+export const laneRows = (position) => rowsAt(position * LANE_HEIGHT + 1, 3, 1, 3);
 
 export class Timeline {
   /** @param {Outline} outline of the main run */
@@ -59,7 +62,7 @@ export class Timeline {
     this.window = [0, -1];
     this.isRunning = false;
     this.frame = 0;
-    this.version = "";
+    this.isStale = true;
     this.main = el("canvas", { class: "timeline-canvas", "aria-hidden": "true" });
     this.sub = el("canvas", { class: "timeline-canvas sub", "aria-hidden": "true" });
     this.spacer = el("div", { class: "lanes-spacer" }, this.sub);
@@ -97,14 +100,19 @@ export class Timeline {
     this.subHost.style.height = `${shown * LANE_HEIGHT + (subagents.length > shown ? 10 : 0)}px`;
     this.subHost.tabIndex = subagents.length > shown ? 0 : -1;
     this.spacer.style.height = `${subagents.length * LANE_HEIGHT}px`;
-    this.schedule();
+    this.changed();
   }
 
   /** @param {Problem[]} problems @param {Map<string, Set<number>>} shadow seqs of shadow messages by run */
   setProblems(problems, shadow) {
     this.problems = problems;
     this.shadow = shadow;
-    this.version = "";
+    this.changed();
+  }
+
+  /** Steps or problems were added. */
+  changed() {
+    this.isStale = true;
     this.schedule();
   }
 
@@ -114,9 +122,9 @@ export class Timeline {
 
   /** Renews the scale if steps were added. */
   prepare() {
-    const version = `${this.lanes.map((lane) => lane.outline.version).join()}:${this.isRunning ? Math.floor(Date.now() / 1000) : 0}`;
-    if (version !== this.version) {
-      this.version = version;
+    const isLate = this.isRunning && Date.now() > this.scale.last + LATE_MS;
+    if (this.isStale || isLate) {
+      this.isStale = false;
       const before = this.scale;
       this.scale = new TimeScale(this.#times());
       if (this.zoom) {
@@ -159,7 +167,7 @@ export class Timeline {
   }
 
   get gutter() {
-    return this.host.clientWidth < 600 ? 58 : 112;
+    return this.host.clientWidth < 600 ? 66 : 112;
   }
 
   /** @returns {View} */
@@ -233,15 +241,39 @@ export class Timeline {
       context.fillStyle = colours.line;
       context.fillRect(0, position * LANE_HEIGHT, this.host.clientWidth, 0.5);
       paintBrackets(context, this.brackets.get(runId) ?? [], view, rows, colours, position * LANE_HEIGHT + 1, false);
+      const { count } = lane.outline;
+      if (count > 0) {
+        // From its first to its last step, so that a short one among long ones can be seen.
+        const from = Math.max(view.left, toX(view, lane.start[0] ?? 0));
+        const until = Math.min(view.left + view.width, toX(view, lane.latest[count - 1] ?? 0));
+        context.fillRect(from, position * LANE_HEIGHT + 2, Math.max(3, until - from), LANE_HEIGHT - 4);
+      }
       paintLane(context, lane, rows, view, colours, this.shadow.get(runId) ?? new Set());
-      context.font = FONT;
-      context.textAlign = "left";
-      context.textBaseline = "middle";
-      context.fillStyle = colours.quiet;
-      context.fillText(clipped(context, plain(lane.name), view.left - 16), 8, position * LANE_HEIGHT + LANE_HEIGHT / 2);
+      this.#drawLaneName(context, view, lane, position * LANE_HEIGHT + LANE_HEIGHT / 2 + 1);
     }
     context.restore();
     this.#drawCursor(context, view, 0, height, false);
+  }
+
+  /** The name stands at the left, and again beside the steps if it does not fit there. @param {CanvasRenderingContext2D} context @param {View} view @param {Lane} lane @param {number} y */
+  #drawLaneName(context, view, lane, y) {
+    context.font = FONT;
+    context.textAlign = "left";
+    context.textBaseline = "middle";
+    context.fillStyle = this.colours.quiet;
+    const name = plain(lane.name);
+    const short = clipped(context, name, view.left - 16);
+    context.fillText(short, 8, y);
+    const last = lane.outline.count - 1;
+    if (short === name || last < 0) return;
+    const from = toX(view, lane.start[0] ?? 0);
+    const until = toX(view, lane.latest[last] ?? 0) + 8;
+    const right = view.left + view.width;
+    if (until > view.left && right - until > BESIDE_PX) context.fillText(clipped(context, name, right - until), until, y);
+    else if (from < right && from - view.left > BESIDE_PX) {
+      context.textAlign = "right";
+      context.fillText(clipped(context, name, from - view.left - 16), from - 8, y);
+    }
   }
 
   /** @param {CanvasRenderingContext2D} context @param {View} view @param {number} top @param {number} bottom @param {boolean} isMain */

@@ -34,7 +34,7 @@ export class TimelinePanel {
     const zoom = el("div", { class: "group", role: "group", "aria-label": "Zoom" },
       button("−", "Zoom out (-)", () => this.timeline.zoomBy(1.6)),
       button("+", "Zoom in (+)", () => this.timeline.zoomBy(0.625)),
-      button("All", "Show the whole run (0)", () => this.timeline.show(0, Infinity)));
+      button("All", "All: show the whole run (0)", () => this.timeline.show(0, Infinity)));
     const host = this.timeline.host;
     host.tabIndex = 0;
     host.setAttribute("role", "slider");
@@ -71,7 +71,7 @@ export class TimelinePanel {
       setText(this.alternative, `From ${from} to ${until}: ${count(calls, "call")}, ${number(failed)} failed or refused, ${count(messages, "message")} of midcourse, ${count(problems, "problem")}. The steps are listed below. Arrow keys select a step, plus and minus zoom.`);
     }
     this.#setValue();
-    this.timeline.schedule();
+    this.timeline.changed();
   }
 
   /** @param {boolean | null} isConnected null if the run is over */

@@ -47,6 +47,7 @@
  * @property {number[]} end
  * @property {number[]} end_seq
  * @property {number[]} state
+ * @property {number[]} [gone]
  * @property {number | null} [next]
  * @property {string} [cursor]
  *

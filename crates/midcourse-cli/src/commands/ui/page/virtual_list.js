@@ -28,16 +28,21 @@ export class VirtualList {
     this.frame = 0;
     this.anchor = { index: 0, offset: 0 };
     this.hostTop = 0;
+    /** Whether the reader has scrolled into the list. */
+    this.isInside = false;
     host.classList.add("virtual");
     this.observer = new ResizeObserver((changes) => this.#measured(changes));
     this.onScroll = () => this.schedule();
     window.addEventListener("scroll", this.onScroll, { passive: true });
     window.addEventListener("resize", this.onScroll);
+    this.pageObserver = new ResizeObserver(this.onScroll);
+    this.pageObserver.observe(document.body);
   }
 
   destroy() {
     cancelAnimationFrame(this.frame);
     this.observer.disconnect();
+    this.pageObserver.disconnect();
     window.removeEventListener("scroll", this.onScroll);
     window.removeEventListener("resize", this.onScroll);
   }
@@ -62,10 +67,21 @@ export class VirtualList {
     this.schedule();
   }
 
-  /** Renders a row again if it is in the document. @param {number} index */
-  refresh(index) {
+  /** Renders rows again that are in the document. @param {Iterable<number>} indices */
+  refresh(indices) {
+    /** @type {[number, HTMLElement][]} */
+    const renewed = [];
+    for (const index of indices) {
+      const row = this.#renew(index);
+      if (row) renewed.push([index, row]);
+    }
+    this.#measure(renewed);
+  }
+
+  /** @param {number} index */
+  #renew(index) {
     const row = this.rows.get(index);
-    if (!row) return;
+    if (!row) return null;
     const active = document.activeElement;
     const hadFocus = active instanceof HTMLElement && row.contains(active) ? active : null;
     const key = hadFocus && hadFocus !== row ? hadFocus.dataset["focus"] : undefined;
@@ -79,11 +95,11 @@ export class VirtualList {
       const target = key ? next.querySelector(`[data-focus="${CSS.escape(key)}"]`) : null;
       (target instanceof HTMLElement ? target : next).focus({ preventScroll: true });
     }
-    this.#measure([[index, next]]);
+    return next;
   }
 
   refreshAll() {
-    for (const index of [...this.rows.keys()]) this.refresh(index);
+    this.refresh([...this.rows.keys()]);
   }
 
   /** @param {number} index @returns {HTMLElement | undefined} */
@@ -120,15 +136,8 @@ export class VirtualList {
   /** Brings the document in line with the position of the window. */
   update() {
     if (!this.host.isConnected || this.count === 0) return;
-    let [from, until] = this.#window();
-    const hostTop = this.host.getBoundingClientRect().top + window.scrollY;
-    const moved = hostTop - this.hostTop;
-    this.hostTop = hostTop;
-    if (moved !== 0 && this.anchor.offset !== 0 && window.scrollY > 0 && from - moved > 0 && this.rows.size > 0) {
-      // Something above the list changed its height.
-      window.scrollBy(0, moved);
-      [from, until] = this.#window();
-    }
+    this.#followHost();
+    const [from, until] = this.#window();
     const first = this.heights.at(Math.max(0, from - OVERSCAN_PX));
     const last = this.heights.at(Math.max(0, until + OVERSCAN_PX));
     this.#anchorAt(from);
@@ -150,6 +159,16 @@ export class VirtualList {
       for (const [, row] of added) this.observer.observe(row);
     }
     this.options.shown?.(this.heights.at(Math.max(0, from)), this.heights.at(Math.max(0, until)));
+  }
+
+  /** Keeps what is in the window there when something above the list changed its height. */
+  #followHost() {
+    const top = this.host.getBoundingClientRect().top + window.scrollY;
+    const moved = top - this.hostTop;
+    this.hostTop = top;
+    if (moved !== 0 && this.isInside) window.scrollBy(0, moved);
+    const [from] = this.#window();
+    this.isInside = from > -1;
   }
 
   /** Puts rows into the document in the order of the list, for screen readers and the Tab key. @param {[number, HTMLElement][]} added */

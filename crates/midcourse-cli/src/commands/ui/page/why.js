@@ -80,7 +80,7 @@ export class WhyPanel {
   /** @param {Why} why */
   #outcome(why) {
     if (!why.outcome) return el("p", { class: "quiet" }, why.shadow ? "The agent did not see it." : "Nothing is recorded about that.");
-    const isGood = why.outcome.verdict === "resolved" || why.outcome.verdict === "cleared";
+    const isGood = why.outcome.verdict === "cleared";
     return el("p", null, el("span", { class: isGood ? "tag good" : "tag" }, foreign(why.outcome.text)), " ", this.#link(why.outcome.seq, "show"));
   }
 

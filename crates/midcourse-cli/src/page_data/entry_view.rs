@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::blocks::{Block, blocks_of};
 use super::cut::start;
 use super::outline::state_number;
-use crate::display::{describe_entry, one_line};
+use crate::display::{call_text, describe_entry, one_line};
 
 /// How many characters of a text a list of entries has.
 pub(crate) const MAX_CHARS_IN_LIST: usize = 4_000;
@@ -234,6 +234,13 @@ impl Message {
 
 /// What happened, on one line.
 pub(super) fn title(entry: &Entry, kind: StepKind) -> String {
+    // For a call, the title needs neither a copy of its arguments nor its result.
+    let value = &entry.record.value;
+    if let ("tool_started", Some(tool), Some(args)) =
+        (entry.record.kind(), value.get("tool_name").and_then(Value::as_str), value.get("args"))
+    {
+        return short_line(&call_text(tool, args));
+    }
     let described = describe_entry(entry, |seq| seq);
     let line = match kind {
         StepKind::Assistant if described.text.trim().is_empty() => {

@@ -1,3 +1,0 @@
-//! The viewer: what `midcourse ui` shows in a browser.
-
-pub(crate) mod data;
