@@ -175,7 +175,8 @@ export class VirtualList {
     const top = this.host.getBoundingClientRect().top + window.scrollY;
     const moved = top - this.hostTop;
     this.hostTop = top;
-    if (moved !== 0 && this.isInside) this.#scrollBy(moved);
+    if (moved !== 0 && this.target) this.#alignTarget();
+    else if (moved !== 0 && this.isInside) this.#scrollBy(moved);
     const [from] = this.#window();
     this.isInside = from > -1;
   }
