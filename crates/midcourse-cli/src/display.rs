@@ -4,8 +4,10 @@
 mod description;
 mod pattern_name;
 
+#[cfg(feature = "ui")]
+pub(crate) use description::call_text;
 pub(crate) use description::{
-    Description, Tone, call_text, describe_entry, describe_outcome, describe_record,
+    Description, Tone, describe_entry, describe_outcome, describe_record,
 };
 pub(crate) use pattern_name::plain_name;
 

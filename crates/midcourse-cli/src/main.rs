@@ -4,7 +4,7 @@
 
 #[cfg_attr(
     not(feature = "proxy"),
-    expect(unused_imports, reason = "only the proxy parses requests and responses")
+    expect(dead_code, unused_imports, reason = "only the proxy parses requests and responses")
 )]
 mod apis;
 mod backtest;

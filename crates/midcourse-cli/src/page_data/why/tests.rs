@@ -1,13 +1,13 @@
 //! Messages of a run that really got stuck, through the store as hooks store it.
 
 use midcourse::{
-    Budget, Channel, DecisionPoint, Engine, Event, RunIdentity, Source, SyncedEngine, Timestamp,
-    ToolResult, TrajectoryPayload,
+    Budget, Cause, Channel, DecisionPoint, Engine, Event, Feedback, RunIdentity, Rung, Source,
+    SyncedEngine, Timestamp, ToolResult, TrajectoryPayload, Why,
 };
 use serde_json::{Value, json};
 
 use crate::page_data::tests::{Place, ended, started, user};
-use crate::page_data::why;
+use crate::page_data::{rungs, why};
 
 /// A run that fails in the same way again and again, then does something else.
 fn stuck() -> Place {
@@ -37,7 +37,9 @@ fn stuck() -> Place {
 }
 
 fn view(place: &Place, seq: u64) -> Value {
-    serde_json::to_value(why(&place.store, "r", seq).unwrap()).unwrap()
+    let mut view = serde_json::to_value(why(&place.store, "r", seq).unwrap()).unwrap();
+    view["rungs"] = serde_json::to_value(rungs(&place.store, "r", seq).unwrap()).unwrap();
+    view
 }
 
 #[test]
@@ -77,6 +79,33 @@ fn a_message_says_why_where_and_what_became_of_it() {
             assert_eq!(rung["is_this"], json!(number == index));
             assert_eq!(rung["text"] == view["text"], number == index);
         }
+    }
+}
+
+#[test]
+fn messages_about_a_limit_or_without_a_cause_have_no_series() {
+    let mut place = Place::new();
+    place.add("r", 0, user("Go."));
+    let (cause, rung) = (Cause::only("deadline"), Rung(1));
+    let limit = Why { cause, rung, evidence: vec![0], subject: None };
+    let feedback = Feedback::new("deadline", "Ten minutes are left.");
+    for feedback in [feedback.clone().about(limit), feedback] {
+        let text = feedback.render();
+        let payload = TrajectoryPayload::FeedbackDelivered {
+            feedback,
+            text,
+            tool_call_id: None,
+            shadow: true,
+        };
+        let seq = place.add("r", 1, payload);
+        let view = view(&place, seq);
+        assert_eq!((&view["rungs"], &view["shadow"]), (&json!([]), &json!(true)));
+        assert!(view["landed"]["text"].as_str().unwrap().starts_with("nowhere"), "{view}");
+        assert_eq!(view["number"].is_null(), view["pattern"].is_null());
+        assert_eq!(
+            view["evidence"].as_array().unwrap().len(),
+            usize::from(!view["number"].is_null())
+        );
     }
 }
 

@@ -39,6 +39,10 @@ export function chooseRun(run, navigate) {
   field.addEventListener("input", () => void find());
   field.addEventListener("keydown", (event) => {
     if (event.key === "Enter") results.querySelector("button")?.click();
+    if (event.key !== "Escape") return;
+    // The browser would clear the field first.
+    event.preventDefault();
+    dialog.close();
   });
   dialog.addEventListener("close", () => {
     controller.abort();

@@ -54,7 +54,13 @@ export function openSearch(runId, navigate) {
     timer = setTimeout(() => void find(), TYPING_MS);
   });
   only?.addEventListener("change", () => void find());
-  dialog.addEventListener("keydown", (event) => moveFocus(event, field, results));
+  dialog.addEventListener("keydown", (event) => {
+    moveFocus(event, field, results);
+    if (event.key !== "Escape") return;
+    // The browser would clear the field first.
+    event.preventDefault();
+    dialog.close();
+  });
   dialog.addEventListener("submit", (event) => {
     event.preventDefault();
     results.querySelector("a")?.click();

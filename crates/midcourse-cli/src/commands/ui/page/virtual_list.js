@@ -5,6 +5,8 @@
 
 import { Heights } from "./heights.js";
 
+/** @typedef {"start" | "nearest" | "center"} Align */
+
 /**
  * @typedef {object} ListOptions
  * @property {(index: number) => number} estimate height of a row that was not measured
@@ -32,7 +34,14 @@ export class VirtualList {
     this.isInside = false;
     host.classList.add("virtual");
     this.observer = new ResizeObserver((changes) => this.#measured(changes));
-    this.onScroll = () => this.schedule();
+    /** The row that stays in the window while heights are corrected, until the reader scrolls. @type {{index: number, align: Align} | null} */
+    this.target = null;
+    /** Where this list has scrolled the window to. */
+    this.scrolledTo = 0;
+    this.onScroll = () => {
+      if (Math.abs(window.scrollY - this.scrolledTo) > 1) this.target = null;
+      this.schedule();
+    };
     window.addEventListener("scroll", this.onScroll, { passive: true });
     window.addEventListener("resize", this.onScroll);
     this.pageObserver = new ResizeObserver(this.onScroll);
@@ -166,7 +175,8 @@ export class VirtualList {
     const top = this.host.getBoundingClientRect().top + window.scrollY;
     const moved = top - this.hostTop;
     this.hostTop = top;
-    if (moved !== 0 && this.isInside) window.scrollBy(0, moved);
+    if (moved !== 0 && this.target) this.#alignTarget();
+    else if (moved !== 0 && this.isInside) this.#scrollBy(moved);
     const [from] = this.#window();
     this.isInside = from > -1;
   }
@@ -224,32 +234,48 @@ export class VirtualList {
     if (!changed) return;
     this.#setHeight();
     for (const [index, row] of this.rows) this.#place(index, row);
-    if (above !== 0) window.scrollBy(0, above);
+    if (above !== 0) this.#scrollBy(above);
+    this.#alignTarget();
     this.schedule();
+  }
+
+  /** @param {number} distance */
+  #scrollBy(distance) {
+    window.scrollBy(0, distance);
+    this.scrolledTo = window.scrollY;
   }
 
   /**
    * Scrolls so that a row is in the window.
-   * @param {number} index @param {"start" | "nearest" | "center"} align
+   * @param {number} index @param {Align} align
    */
   scrollTo(index, align) {
-    // Twice: rows that come into the document on the way are measured and move the target.
+    this.target = { index, align };
+    // More than once: rows that come into the document on the way are measured and move the target.
     for (let pass = 0; pass < 3; pass += 1) {
-      const [from, until] = this.#window();
-      const top = this.heights.top(index);
-      const height = this.heights.get(index);
-      const room = until - from;
-      let target = from;
-      if (align === "start") target = top - 8;
-      else if (align === "center") target = height >= room ? top - 8 : top - (room - height) / 2;
-      else if (top < from + 4) target = top - 8;
-      else if (top + height > until - 8) target = height >= room - 16 ? top - 8 : top + height - room + 12;
-      if (Math.abs(target - from) > 1) window.scrollBy(0, target - from);
+      this.#alignTarget();
       this.update();
     }
   }
 
+  #alignTarget() {
+    if (!this.target) return;
+    const { index, align } = this.target;
+    const [from, until] = this.#window();
+    const top = this.heights.top(index);
+    const height = this.heights.get(index);
+    const room = until - from;
+    let target = from;
+    if (align === "start") target = top - 8;
+    else if (align === "center") target = height >= room ? top - 8 : top - (room - height) / 2;
+    else if (top < from + 4) target = top - 8;
+    else if (top + height > until - 8) target = height >= room - 16 ? top - 8 : top + height - room + 12;
+    if (Math.abs(target - from) > 1) this.#scrollBy(target - from);
+    this.scrolledTo = window.scrollY;
+  }
+
   scrollToEnd() {
+    this.target = null;
     for (let pass = 0; pass < 3; pass += 1) {
       window.scrollTo(0, document.documentElement.scrollHeight);
       this.update();
