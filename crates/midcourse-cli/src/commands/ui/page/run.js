@@ -96,6 +96,7 @@ export class RunView {
       select: (index) => this.steps?.select(index, { align: "start", focus: false }),
       open: (runId, seq) => this.context.navigate(runPath(runId, seq)),
       title: (index) => this.steps?.cache.get(index)?.title ?? null,
+      loadTitle: async (index) => (await this.steps?.cache.loadOne(index))?.title ?? null,
       failed: (direction) => this.nextFailed(direction),
       message: (direction) => this.nextMessage(direction),
       problem: (direction) => this.nextProblem(direction),

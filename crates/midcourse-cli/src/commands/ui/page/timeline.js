@@ -63,6 +63,7 @@ export class Timeline {
     this.isRunning = false;
     this.frame = 0;
     this.isStale = true;
+    this.hasScale = false;
     this.main = el("canvas", { class: "timeline-canvas", "aria-hidden": "true" });
     this.sub = el("canvas", { class: "timeline-canvas sub", "aria-hidden": "true" });
     this.spacer = el("div", { class: "lanes-spacer" }, this.sub);
@@ -125,6 +126,7 @@ export class Timeline {
     const isLate = this.isRunning && Date.now() > this.scale.last + LATE_MS;
     if (this.isStale || isLate) {
       this.isStale = false;
+      this.hasScale = true;
       const before = this.scale;
       this.scale = new TimeScale(this.#times());
       if (this.zoom) {
