@@ -24,6 +24,7 @@ import { WhyPanel } from "./why.js";
 
 const MAX_LANES = 100;
 const LANES_DRAWN_MS = 500;
+const ADDRESS_MS = 100;
 
 export class RunView {
   /** @param {HTMLElement} root @param {string} id @param {number | null} seq @param {ViewContext} context */
@@ -56,12 +57,16 @@ export class RunView {
     this.ends = [];
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.reportTimer = undefined;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.addressTimer = undefined;
+    this.addressAt = -Infinity;
     void this.#load();
   }
 
   destroy() {
     this.controller.abort();
     clearTimeout(this.reportTimer);
+    clearTimeout(this.addressTimer);
     for (const end of this.ends) end();
   }
 
@@ -271,7 +276,22 @@ export class RunView {
   /** @param {number} index */
   #selected(index) {
     this.panel?.select(index);
-    history.replaceState(history.state, "", runPath(this.id, this.outline.seq[index]));
+    // Browsers refuse many changes of the address in a short time, for instance while a key is held.
+    clearTimeout(this.addressTimer);
+    const wait = Math.max(0, this.addressAt + ADDRESS_MS - performance.now());
+    if (wait === 0) this.#setAddress();
+    else this.addressTimer = setTimeout(() => this.#setAddress(), wait);
+  }
+
+  #setAddress() {
+    this.addressAt = performance.now();
+    history.replaceState(history.state, "", this.address());
+  }
+
+  /** The path of the selected step. */
+  address() {
+    const selected = this.steps?.selected ?? -1;
+    return runPath(this.id, selected < 0 ? null : this.outline.seq[selected]);
   }
 
   /** @param {Event} event */

@@ -30,7 +30,7 @@ export function runKeys(view) {
       window.scrollTo(0, 0);
     },
     G: () => view.toEnd(),
-    y: () => void copyAddress(),
+    y: () => void copyAddress(location.origin + view.address()),
     Enter: (event) => {
       const { target } = event;
       // Buttons, links and open parts of a step handle the key themselves.
@@ -45,9 +45,10 @@ export function runKeys(view) {
   };
 }
 
-async function copyAddress() {
+/** @param {string} address */
+async function copyAddress(address) {
   try {
-    await navigator.clipboard.writeText(location.href);
+    await navigator.clipboard.writeText(address);
     announce("The link of this step is copied.");
   } catch {
     announce("The browser does not allow copying; the link is in the address bar.");
