@@ -14,6 +14,7 @@ mod why;
 pub(crate) use compare::compare;
 pub(crate) use entry_view::{entries, entry, whole_text};
 pub(crate) use outline::{changes, outline};
+pub(crate) use rungs::rungs;
 pub(crate) use why::why;
 
 #[cfg(test)]

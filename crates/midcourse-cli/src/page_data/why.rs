@@ -1,6 +1,8 @@
 //! Why midcourse spoke: what a message is about, the calls that show it, where it landed, what
 //! became of the problem, and the other messages about it.
 
+use std::collections::VecDeque;
+
 use midcourse::{
     Cause, DecisionPoint, Delivery, Entry, OutcomeVerdict, StepKind, Store, StoreError,
 };
@@ -8,11 +10,10 @@ use serde::Serialize;
 
 use super::entry_view::{Message, title};
 use super::outline::state_number;
-use super::rungs::{RungView, rungs};
 use crate::display::{describe_outcome, one_line, plain_name};
 
 /// How many messages of a series are listed.
-const MAX_SERIES: usize = 200;
+const MAX_SERIES: usize = 20;
 
 /// Everything about one message.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -32,7 +33,6 @@ pub(crate) struct WhyView {
     evidence: Vec<StepRef>,
     outcome: Option<OutcomeView>,
     series: Vec<SeriesItem>,
-    rungs: Vec<RungView>,
 }
 
 /// Where the agent got the message.
@@ -67,8 +67,7 @@ struct SeriesItem {
     text: String,
 }
 
-/// Why the message at `seq` was delivered; `None` if there is no message at `seq`. This takes seconds
-/// for a long run, because [`rungs`] analyses it.
+/// Why the message at `seq` was delivered; `None` if there is no message at `seq`.
 pub(crate) fn why(store: &Store, run_id: &str, seq: u64) -> Result<Option<WhyView>, StoreError> {
     let Some(entry) = store.entry(run_id, seq)? else { return Ok(None) };
     let Some(message) = Message::of(&entry) else { return Ok(None) };
@@ -102,10 +101,9 @@ pub(crate) fn why(store: &Store, run_id: &str, seq: u64) -> Result<Option<WhyVie
             text: describe_outcome(outcome.verdict, outcome.after_calls),
         }),
         series: match why {
-            Some(why) => series(store, run_id, &why.cause)?,
+            Some(why) => series(store, run_id, seq, &why.cause)?,
             None => Vec::new(),
         },
-        rungs: rungs(store, run_id, seq)?,
         text: message.text,
     }))
 }
@@ -162,7 +160,9 @@ fn landed(store: &Store, run_id: &str, seq: u64, message: &Message) -> Result<La
         }
         (Some(call), _) => format!("with the result of `{}`", call.title),
         (None, DecisionPoint::PreRender) => "with the prompt, at the start".to_owned(),
-        (None, DecisionPoint::PreToolSelection) => "with the next model request".to_owned(),
+        (None, DecisionPoint::PreToolSelection) => {
+            "with the agent's next request to its model".to_owned()
+        }
         (None, DecisionPoint::PreToolExecution) => "before a call".to_owned(),
         (None, DecisionPoint::PostToolResult) => "with the result of a call".to_owned(),
         (None, DecisionPoint::PreResponse) => "before the final response".to_owned(),
@@ -190,21 +190,32 @@ fn call_before(store: &Store, run_id: &str, seq: u64) -> Result<Option<StepRef>,
     Ok(None)
 }
 
-/// The messages about a problem, in the order of the run.
-fn series(store: &Store, run_id: &str, cause: &Cause) -> Result<Vec<SeriesItem>, StoreError> {
-    let mut items = Vec::new();
+/// The messages about a problem, in the order of the run. Of a long series, those around the message
+/// at `seq` are listed.
+fn series(
+    store: &Store,
+    run_id: &str,
+    seq: u64,
+    cause: &Cause,
+) -> Result<Vec<SeriesItem>, StoreError> {
+    let this = seq;
+    let mut items = VecDeque::new();
     for seq in store.seqs_of(run_id, &["feedback_delivered", "guidance_delivered"])? {
         let Some(entry) = read(store, run_id, seq)? else { continue };
         let Some(message) = Message::of(&entry) else { continue };
         if let Some(why) = message.delivery.why().filter(|why| why.cause == *cause) {
             let (at, number) = (entry.record.at.unix_ms(), why.rung.0);
-            items.push(SeriesItem { seq, at, number, text: message.text });
+            items.push_back(SeriesItem { seq, at, number, text: message.text });
         }
-        if items.len() == MAX_SERIES {
+        let later = items.iter().filter(|item| item.seq > this).count();
+        if later > MAX_SERIES / 2 {
             break;
         }
+        if items.len() > MAX_SERIES {
+            items.pop_front();
+        }
     }
-    Ok(items)
+    Ok(items.into())
 }
 
 #[cfg(test)]

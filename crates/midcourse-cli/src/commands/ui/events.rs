@@ -56,7 +56,8 @@ pub(super) async fn stream(
         viewer,
         run: parameters.run.filter(|run| !run.is_empty()).map(RunId::from),
         cursor,
-        ready: VecDeque::new(),
+        // A browser that has seen no other event yet goes on from here when it connects again.
+        ready: VecDeque::from([Event::default().event("ready").id(cursor.to_string()).data("{}")]),
     };
     // What was stored between the page's last request and now.
     live.viewer.changes.mark_changed();

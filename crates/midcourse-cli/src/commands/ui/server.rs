@@ -62,6 +62,7 @@ fn router(viewer: Viewer) -> Router {
         .route("/api/runs/{id}/report", get(reports::json))
         .route("/api/runs/{id}/report.html", get(reports::page))
         .route("/api/runs/{id}/why/{seq}", get(steps::why))
+        .route("/api/runs/{id}/why/{seq}/rungs", get(steps::rungs))
         .route("/api/compare", get(steps::compare))
         .route("/api/search", get(search::search))
         .route("/api/events", get(events::stream))

@@ -79,6 +79,19 @@ pub(super) async fn why(
     Ok(json_text(viewer.stores.read(read).await?))
 }
 
+/// What each message of the series about the same problem says in the situation of the message at a
+/// seq. This analyses the run up to the message, which takes seconds if it is long.
+pub(super) async fn rungs(
+    State(viewer): State<Viewer>,
+    OfRun(run_id, seq): OfRun<u64>,
+) -> Result<Response, Failure> {
+    let read = move |store: &Store| {
+        let rungs = page_data::rungs(store, &run_id, seq)?;
+        Ok(serde_json::to_vec(&serde_json::json!({ "rungs": rungs }))?)
+    };
+    Ok(json_text(viewer.stores.read(read).await?))
+}
+
 #[derive(Deserialize)]
 pub(super) struct Pair {
     a: String,

@@ -7,7 +7,7 @@ use midcourse::{
 use serde_json::{Value, json};
 
 use crate::page_data::tests::{Place, ended, started, user};
-use crate::page_data::why;
+use crate::page_data::{rungs, why};
 
 /// A run that fails in the same way again and again, then does something else.
 fn stuck() -> Place {
@@ -37,7 +37,9 @@ fn stuck() -> Place {
 }
 
 fn view(place: &Place, seq: u64) -> Value {
-    serde_json::to_value(why(&place.store, "r", seq).unwrap()).unwrap()
+    let mut view = serde_json::to_value(why(&place.store, "r", seq).unwrap()).unwrap();
+    view["rungs"] = serde_json::to_value(rungs(&place.store, "r", seq).unwrap()).unwrap();
+    view
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 import { segment } from "./address.js";
 
-/** @import {RunList, RunDetails, OutlinePage, Entry, Report, Why, Hit, Comparison} from "./types.js" */
+/** @import {RunList, RunDetails, OutlinePage, Entry, Report, Why, Rung, Hit, Comparison} from "./types.js" */
 
 const NO_SESSION =
   "This page needs the link that `midcourse ui` printed. Run `midcourse ui` again.";
@@ -68,6 +68,9 @@ export const fetchReport = (id, signal) => get(`${run(id)}/report`, signal);
 
 /** @param {string} id @param {number} seq @param {AbortSignal} [signal] @returns {Promise<Why>} */
 export const fetchWhy = (id, seq, signal) => get(`${run(id)}/why/${seq}`, signal);
+
+/** What the messages of the series would have said there. This may take seconds. @param {string} id @param {number} seq @param {AbortSignal} [signal] @returns {Promise<{rungs: Rung[]}>} */
+export const fetchRungs = (id, seq, signal) => get(`${run(id)}/why/${seq}/rungs`, signal);
 
 /** @param {string} words @param {string | null} runId @param {AbortSignal} [signal] @returns {Promise<{hits: Hit[], unindexed: number}>} */
 export const fetchHits = (words, runId, signal) => get(`/api/search?${query({ words, run: runId, count: 100 })}`, signal);

@@ -36,6 +36,9 @@ export function follow(runId, cursor, handlers) {
       wait = FIRST_WAIT_MS;
       handlers.state(true);
     });
+    stream.addEventListener("ready", (event) => {
+      latest = event.lastEventId || latest;
+    });
     stream.addEventListener("outline", (event) => {
       latest = event.lastEventId || latest;
       handlers.outline?.(JSON.parse(event.data));
@@ -53,9 +56,19 @@ export function follow(runId, cursor, handlers) {
       wait = Math.min(wait * 2, LONGEST_WAIT_MS);
     });
   };
-  open();
+  // A browser opens six connections to a server at most, for all its tabs together. So a tab that
+  // nobody sees has none, and catches up when it is shown again.
+  const showOrHide = () => {
+    clearTimeout(timer);
+    source?.close();
+    source = null;
+    if (!document.hidden) open();
+  };
+  document.addEventListener("visibilitychange", showOrHide);
+  showOrHide();
   return () => {
     isOver = true;
+    document.removeEventListener("visibilitychange", showOrHide);
     clearTimeout(timer);
     source?.close();
   };

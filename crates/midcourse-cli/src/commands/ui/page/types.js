@@ -128,7 +128,8 @@
  * @property {{seq: number, title: string, state: number, at: number}[]} evidence
  * @property {{seq: number, verdict: string, text: string} | null} outcome
  * @property {{seq: number, at: number, number: number, text: string}[]} series
- * @property {{number: number, text: string, is_this: boolean}[]} rungs
+ *
+ * @typedef {{number: number, text: string, is_this: boolean}} Rung
  *
  * @typedef {{run_id: string, seq: number, at: number, tool: string | null, title: string,
  *   line: string, state: number, task: string | null, host: string}} Hit

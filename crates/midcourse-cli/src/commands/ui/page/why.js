@@ -2,7 +2,7 @@
 // The panel that says why midcourse spoke: the exact text, the problem, the calls that show it, where
 // the text landed, what became of it, and what other messages about the problem say.
 
-import { fetchWhy } from "./api.js";
+import { fetchRungs, fetchWhy } from "./api.js";
 import { runPath } from "./address.js";
 import { el, fill } from "./dom.js";
 import { timeOfDay, timeWithSeconds } from "./format.js";
@@ -14,6 +14,8 @@ import { foreign } from "./foreign.js";
 const DECISION_POINTS = new Map([
   ["post_tool_result", "after the result of a call"], ["pre_turn", "before the next turn"], ["turn_start", "at the start of a turn"],
 ]);
+
+const OTHERS = "What the other messages about it would have said here";
 
 export class WhyPanel {
   /** @param {string} runId @param {(seq: number) => void} goTo @param {() => void} closed */
@@ -50,10 +52,13 @@ export class WhyPanel {
     this.controller.abort();
     this.controller = new AbortController();
     const { signal } = this.controller;
-    fill(this.content, el("p", { class: "quiet" }, "Looking at the run up to this message…"));
+    fill(this.content, el("p", { class: "quiet" }, "Loading…"));
     try {
       const why = await fetchWhy(this.runId, seq, signal);
-      if (!signal.aborted) fill(this.content, this.#parts(why));
+      if (signal.aborted) return;
+      const others = el("div", { class: "why-others" });
+      fill(this.content, this.#parts(why), others);
+      if (why.series.length > 0) await this.#showOthers(seq, others, signal);
     } catch (error) {
       if (signal.aborted) return;
       fill(this.content, el("p", { class: "error", role: "alert" }, error instanceof Error ? error.message : "Loading failed."));
@@ -73,7 +78,6 @@ export class WhyPanel {
       part("Where it landed", el("p", null, timeWithSeconds(why.at), ", ", foreign(why.landed.text || DECISION_POINTS.get(why.landed.decision_point) || why.landed.decision_point),
         why.landed.seq === null ? null : [" (", this.#link(why.landed.seq, "show the step"), ")"])),
       this.#series(why),
-      this.#others(why),
     ];
   }
 
@@ -94,12 +98,15 @@ export class WhyPanel {
     })));
   }
 
-  /** @param {Why} why */
-  #others(why) {
-    const others = why.rungs.filter((rung) => !rung.is_this);
-    if (others.length === 0) return null;
-    return part("What it would have said here instead", el("ul", { class: "series" }, others.map((rung) => el("li", null,
-      el("span", { class: "quiet" }, `as the ${ordinal(rung.number)} message about it: `), foreign(rung.text)))));
+  /** The server analyses the run up to the message for this, so it comes later. @param {number} seq @param {Element} place @param {AbortSignal} signal */
+  async #showOthers(seq, place, signal) {
+    fill(place, part(OTHERS, el("p", { class: "quiet" }, "Analysing the run up to this message…")));
+    // The panel is of use without this part.
+    const { rungs } = await fetchRungs(this.runId, seq, signal).catch(() => ({ rungs: [] }));
+    const others = rungs.filter((rung) => !rung.is_this);
+    if (signal.aborted) return;
+    fill(place, others.length === 0 ? null : part(OTHERS, el("ul", { class: "series" }, others.map((rung) => el("li", null,
+      el("span", { class: "quiet" }, `as the ${ordinal(rung.number)} message: `), foreign(rung.text))))));
   }
 
   /** @param {number} seq @param {string} text */
@@ -116,9 +123,9 @@ function reason(why) {
     const text = why.pattern_text && why.pattern_text !== why.pattern ? [foreign(why.pattern_text), " "] : [];
     add("Problem", [...text, foreign(why.pattern, "name")]);
   }
-  if (why.confidence !== null) add("Confidence", `${Math.round(why.confidence * 100)} %`);
+  if (why.confidence !== null) add("Confidence", `${Math.round(why.confidence * 100)} % sure that this is a problem`);
   if (why.series.length > 0 || why.number > 1) add("Message", `the ${ordinal(why.number)} about this problem`);
-  add("From", foreign(`${why.provider}${why.kind === "guidance" ? " (guidance at a decision point)" : ""}`));
+  add("Provider", [foreign(why.provider, "name"), " (the part of midcourse that wrote it)"]);
   return facts;
 }
 
