@@ -98,7 +98,7 @@ export class RunView {
     this.summary = new Summary(run);
     this.summary.setSubagents(details.subagents);
     this.panel = new TimelinePanel(this.outline, {
-      select: (index) => this.steps?.select(index, { align: "start", focus: false }),
+      select: (index) => this.steps?.select(index, { align: "quarter", focus: false }),
       open: (runId, seq) => this.context.navigate(runPath(runId, seq)),
       title: (index) => this.steps?.cache.get(index)?.title ?? null,
       loadTitle: async (index) => (await this.steps?.cache.loadOne(index))?.title ?? null,
@@ -152,7 +152,7 @@ export class RunView {
       this.wantedSeq = null;
       const index = this.outline.find(wanted);
       this.steps.open(index);
-      this.steps.select(index, { align: "start" });
+      this.steps.select(index, { align: "quarter" });
       if (this.outline.kind[index] === MESSAGE) void this.openWhy(index, false);
     }
   }
@@ -307,7 +307,7 @@ export class RunView {
   goTo(seq) {
     const index = this.outline.find(seq);
     this.steps?.open(index);
-    this.steps?.select(index, { align: "start" });
+    this.steps?.select(index, { align: "quarter" });
     if (this.outline.kind[index] === MESSAGE) void this.openWhy(index, false);
   }
 
@@ -320,21 +320,21 @@ export class RunView {
 
   /** @param {1 | -1} direction */
   nextFailed(direction) {
-    this.steps?.move(direction, (index) => this.outline.hasFailed(index), "failed call");
+    this.steps?.jump(direction, (index) => this.outline.hasFailed(index), "failed call");
   }
 
   /** @param {1 | -1} direction */
   nextMessage(direction) {
-    const index = this.steps?.move(direction, (at) => this.outline.kind[at] === MESSAGE, "message of midcourse") ?? -1;
+    const index = this.steps?.jump(direction, (at) => this.outline.kind[at] === MESSAGE, "message of midcourse") ?? -1;
     if (index >= 0 && this.why?.isOpen) void this.openWhy(index, false);
   }
 
   /** @param {1 | -1} direction */
   nextProblem(direction) {
     const starts = new Set(this.problems.map((problem) => this.outline.find(problem.first_seq)));
-    const index = this.steps?.move(direction, (at) => starts.has(at), "problem") ?? -1;
+    const index = this.steps?.jump(direction, (at) => starts.has(at), "problem") ?? -1;
     const problem = this.problems.find((candidate) => this.outline.find(candidate.first_seq) === index);
-    if (problem) announce(`Problem: it ${plain(problem.text)}.`);
+    if (problem) announce(`Problem ${this.problems.indexOf(problem) + 1} of ${this.problems.length}: it ${plain(problem.text)}.`);
   }
 
   /** Opens the panel about a message, by default with the focus. @param {number} index @param {boolean} [focus] */
@@ -355,6 +355,12 @@ export class RunView {
     }
     this.steps?.select(found);
     void this.openWhy(found);
+  }
+
+  /** Moves the focus to the summary. */
+  toSummary() {
+    this.why?.close();
+    this.summary?.title.focus();
   }
 
   #closeWhy() {

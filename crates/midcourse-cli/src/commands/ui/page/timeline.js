@@ -67,7 +67,8 @@ export class Timeline {
     this.main = el("canvas", { class: "timeline-canvas", "aria-hidden": "true" });
     this.sub = el("canvas", { class: "timeline-canvas sub", "aria-hidden": "true" });
     this.spacer = el("div", { class: "lanes-spacer" }, this.sub);
-    this.subHost = el("div", { class: "lanes", hidden: true, tabIndex: 0, role: "region", "aria-label": "Lanes of the subagents" }, this.spacer);
+    this.laneText = el("p", { class: "unseen" });
+    this.subHost = el("div", { class: "lanes", hidden: true }, this.laneText, this.spacer);
     this.host = el("div", { class: "timeline-main" }, this.main);
     this.colours = readColours();
     this.observer = new ResizeObserver(() => this.draw());
@@ -99,7 +100,13 @@ export class Timeline {
     const shown = Math.min(subagents.length, MAX_LANES_SHOWN);
     this.subHost.hidden = shown === 0;
     this.subHost.style.height = `${shown * LANE_HEIGHT + (subagents.length > shown ? 10 : 0)}px`;
-    this.subHost.tabIndex = subagents.length > shown ? 0 : -1;
+    this.laneText.textContent = `The timeline has a lane for each of the ${subagents.length} subagents. The summary lists them.`;
+    // More lanes than fit are scrolled, so the keyboard has to reach them.
+    if (subagents.length > shown) {
+      this.subHost.tabIndex = 0;
+      this.subHost.setAttribute("role", "region");
+      this.subHost.setAttribute("aria-label", "Lanes of the subagents");
+    }
     this.spacer.style.height = `${subagents.length * LANE_HEIGHT}px`;
     this.changed();
   }
