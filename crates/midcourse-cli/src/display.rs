@@ -2,6 +2,7 @@
 //! records and patterns in words.
 
 mod description;
+mod error_line;
 mod pattern_name;
 
 #[cfg(feature = "ui")]
@@ -9,6 +10,7 @@ pub(crate) use description::call_text;
 pub(crate) use description::{
     Description, Tone, describe_entry, describe_outcome, describe_record,
 };
+pub(crate) use error_line::error_line;
 pub(crate) use pattern_name::plain_name;
 
 use std::borrow::Cow;

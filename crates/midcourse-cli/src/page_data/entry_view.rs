@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::blocks::{Block, blocks_of};
 use super::cut::start;
 use super::outline::state_number;
-use crate::display::{call_text, describe_entry, one_line};
+use crate::display::{call_text, describe_entry, error_line, one_line};
 
 /// How many characters of a text a list of entries has.
 pub(crate) const MAX_CHARS_IN_LIST: usize = 4_000;
@@ -48,6 +48,8 @@ pub(crate) struct EntryView {
     pub(crate) source: String,
     pub(crate) decision_point: Option<&'static str>,
     pub(crate) redactions: u32,
+    /// The line of a failed call's result that says most.
+    pub(crate) error_line: Option<String>,
     pub(crate) blocks: Vec<Block>,
     pub(crate) message: Option<MessageView>,
 }
@@ -125,6 +127,20 @@ pub(crate) fn whole_text(
     }))
 }
 
+/// The line that says most about why a call failed or was refused.
+fn error_of(entry: &Entry) -> Option<String> {
+    let end = entry.end.as_ref().unwrap_or(&entry.record);
+    if end.failed != Some(true) {
+        return None;
+    }
+    let line = match end.payload()? {
+        TrajectoryPayload::ToolEnded { result, .. } => error_line(&result.comparable_text()),
+        TrajectoryPayload::Denied { reason, .. } => error_line(reason.as_deref()?),
+        _ => return None,
+    };
+    Some(line).filter(|line| !line.is_empty())
+}
+
 fn damaged(step: &OutlineStep, error: &StoreError) -> EntryView {
     unreadable(step, &format!("cannot be read: {error}"))
 }
@@ -142,6 +158,7 @@ fn unreadable(step: &OutlineStep, why: &str) -> EntryView {
         source: String::new(),
         decision_point: None,
         redactions: 0,
+        error_line: None,
         blocks: Vec::new(),
         message: None,
     }
@@ -185,9 +202,10 @@ impl<'a> Reader<'a> {
             state: state_number(step.state),
             end_seq: step.end.map(|(seq, _)| seq),
             end_at: step.end.map(|(_, at)| at.unix_ms()),
-            source: format!("{}, {}", one_line(source.host(), 80), source.channel().as_str()),
+            source: format!("{} ({})", one_line(source.host(), 80), source.channel().as_str()),
             decision_point: point.map(DecisionPoint::as_str),
             redactions: record.redactions.saturating_add(end.map_or(0, |end| end.redactions)),
+            error_line: error_of(entry),
             blocks: blocks_of(entry, self.max_chars),
             message: self.message(entry)?,
         })

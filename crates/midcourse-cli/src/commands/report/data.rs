@@ -113,7 +113,7 @@ pub(crate) struct Trouble {
     pub(crate) text: String,
     /// Where the first of the calls ended that show the pattern.
     pub(crate) first_seq: u64,
-    /// When it ended.
+    /// When it began.
     #[serde(serialize_with = "rfc3339")]
     pub(crate) from: Timestamp,
     /// When the last of them ended.

@@ -19,7 +19,7 @@ use super::data::{
 use super::prices::Tokens;
 use super::words;
 use crate::commands::replayed_run::ReplayedRun;
-use crate::display::one_line;
+use crate::display::{error_line, one_line};
 
 /// Records that are read from the store at once.
 const PAGE: usize = 256;
@@ -31,7 +31,7 @@ const MAX_GAPS: usize = 100;
 const MAX_KEYS: usize = 2_000;
 const MAX_LONG_CALLS: usize = 500;
 
-/// Records whose times are remembered, to say when the first call of a pattern ended. The engine
+/// Records whose times are remembered, to say when a pattern began. The engine
 /// compares at most 200 calls, of a few records each.
 const REMEMBERED_TIMES: usize = 1_024;
 
@@ -312,7 +312,7 @@ impl Pass<'_> {
                 TrajectoryPayload::Denied { reason, .. } => reason.as_deref().unwrap_or("").into(),
                 _ => "".into(),
             };
-            let error = words::error_line(&error);
+            let error = error_line(&error);
             let count = self.sums.failing.get(&key).map_or(0, |failing| failing.count);
             self.sums.failing.insert(key, Failing { count: count + 1, last: record, error });
         }
@@ -353,7 +353,11 @@ impl Pass<'_> {
                 && self.sums.trouble.len() < MAX_TROUBLE
             {
                 let first_seq = pattern.evidence().first().copied().unwrap_or(seq);
-                let first = self.times.iter().find(|(seq, _)| *seq == first_seq);
+                let first = trajectory.calls().find(|call| call.ended_seq() == first_seq);
+                let first = first.map(|call| call.started_at());
+                // Not every pattern is about calls.
+                let shown = self.times.iter().find(|(seq, _)| *seq == first_seq);
+                let first = first.or_else(|| shown.map(|(_, at)| *at));
                 let evidence = u64::try_from(pattern.evidence().len()).unwrap_or(u64::MAX);
                 let count = evidence.max(u64::from(pattern.occurrences()));
                 self.held.push((cause, self.sums.trouble.len()));
@@ -365,7 +369,7 @@ impl Pass<'_> {
                     sign: text(count),
                     text: text(count),
                     first_seq,
-                    from: first.map_or(at, |(_, at)| *at),
+                    from: first.unwrap_or(at),
                     until: at,
                     count,
                 });

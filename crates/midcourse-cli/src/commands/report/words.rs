@@ -3,7 +3,7 @@
 use midcourse::{Activity, FailureKind, OutcomeVerdict, PatternDetail, ToolInvoked};
 
 use super::data::{Message, MessageOutcome};
-use crate::display::{one_line, plain_name};
+use crate::display::plain_name;
 
 /// Whether `[patterns.NAME] enabled = false` is a key of the configuration.
 pub(crate) fn can_be_disabled(name: &str) -> bool {
@@ -181,39 +181,6 @@ pub(crate) fn shorten(text: &str, max_chars: usize) -> String {
     let left_out = chars.count().saturating_add(1);
     let kept = text.get(..end).unwrap_or_default();
     format!("{kept} … ({} more characters)", grouped(u64::try_from(left_out).unwrap_or(u64::MAX)))
-}
-
-/// Words that lines with an error have.
-const ERROR_WORDS: [&str; 12] = [
-    "error",
-    "failed",
-    "failure",
-    "fatal",
-    "panic",
-    "exception",
-    "denied",
-    "cannot",
-    "can't",
-    "not found",
-    "no such",
-    "refused",
-];
-
-/// How much of a result is searched for the line that says most about a failure: its last bytes.
-const SEARCHED_BYTES: usize = 16 * 1024;
-
-/// The line of a failed call's result that says most about the failure: the last one with a word for
-/// an error, else the last one.
-pub(super) fn error_line(text: &str) -> String {
-    let start = text.ceil_char_boundary(text.len().saturating_sub(SEARCHED_BYTES));
-    let lines = text.get(start..).unwrap_or_default().lines().rev();
-    let mut lines = lines.map(str::trim).filter(|line| !line.is_empty());
-    let last = lines.clone().next().unwrap_or_default();
-    let has_word = |line: &&str| {
-        let line = line.to_lowercase();
-        ERROR_WORDS.iter().any(|word| line.contains(word))
-    };
-    one_line(lines.find(has_word).unwrap_or(last), 160)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use midcourse::{Cursor, RunId, Store};
 use serde::Deserialize;
 
 use super::responses::Failure;
-use super::runs::row;
+use super::runs::{prices, row};
 use super::server::Viewer;
 use crate::commands::report::collect;
 use crate::page_data;
@@ -114,11 +114,12 @@ fn events(
         }
         None => changed,
     };
+    let prices = prices(store);
     for run_id in shown {
         if let Some(listed) = store.table_run(run_id.as_str())?
             && (run.is_some() || listed.run.parent_run_id.is_none())
         {
-            events.push(Event::default().event("run").json_data(row(listed))?);
+            events.push(Event::default().event("run").json_data(row(listed, &prices))?);
         }
     }
     // The browser remembers the id of the last event.

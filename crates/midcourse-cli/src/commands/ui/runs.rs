@@ -13,6 +13,8 @@ use super::run_id::OfRun;
 use super::server::Viewer;
 use crate::commands::json::run_json;
 use crate::commands::report::collect;
+use crate::commands::report::prices::{Prices, Tokens};
+use crate::config;
 
 /// A run without an end counts as running if its latest record is not older.
 const RUNNING: Duration = Duration::from_secs(10 * 60);
@@ -85,14 +87,21 @@ pub(super) async fn table(
     let query = parameters.query()?;
     let read = move |store: &Store| {
         let (runs, total) = store.run_table(&query)?;
-        let runs: Vec<Value> = runs.into_iter().map(row).collect();
+        let prices = prices(store);
+        let runs: Vec<Value> = runs.into_iter().map(|run| row(run, &prices)).collect();
         Ok(json!({ "total": total, "hosts": store.hosts()?, "runs": runs }))
     };
     json_response(&viewer.stores.read(read).await?)
 }
 
-/// A run as a row: the object of `list --json`, and whether the run is going on.
-pub(super) fn row(listed: TableRun) -> Value {
+/// The prices for the estimates of rows.
+pub(super) fn prices(store: &Store) -> Prices {
+    Prices::new(config::users_prices(store.data_dir()))
+}
+
+/// A run as a row: the object of `list --json`, whether the run is going on, and what it may have cost
+/// if the host does not say.
+pub(super) fn row(listed: TableRun, prices: &Prices) -> Value {
     let TableRun { mut run, open_calls, subagents } = listed;
     let is_running = run.ended.is_none() && run.latest >= running_since();
     // Like `list`, the table counts every call, also one during which the agent stopped.
@@ -101,6 +110,10 @@ pub(super) fn row(listed: TableRun) -> Value {
     if let Value::Object(fields) = &mut row {
         fields.insert("subagents".to_owned(), subagents.into());
         fields.insert("running".to_owned(), is_running.into());
+        let tokens = run.tokens.as_ref().filter(|_| run.cost.is_none()).map(Tokens::of);
+        let model = run.model.as_deref();
+        let estimate = tokens.and_then(|tokens| prices.estimate([(model, tokens)]).usd);
+        fields.insert("estimated_cost_usd".to_owned(), estimate.into());
     }
     row
 }
@@ -111,7 +124,7 @@ pub(super) async fn one(
     OfRun(run_id, ()): OfRun<()>,
 ) -> Result<Response, Failure> {
     let read = move |store: &Store| {
-        let found = found(store, &run_id)?;
+        let (found, prices) = (found(store, &run_id)?, prices(store));
         let mut parents = Vec::new();
         let mut parent = found.run.parent_run_id.clone();
         while let Some(run_id) = parent.take()
@@ -119,16 +132,16 @@ pub(super) async fn one(
             && let Some(run) = store.table_run(run_id.as_str())?
         {
             parent = run.run.parent_run_id.clone();
-            parents.push(row(run));
+            parents.push(row(run, &prices));
         }
         parents.reverse();
-        let subagents = subagents(store, &found)?;
-        Ok(json!({ "run": row(found), "parents": parents, "subagents": subagents }))
+        let subagents = subagents(store, &found, &prices)?;
+        Ok(json!({ "run": row(found, &prices), "parents": parents, "subagents": subagents }))
     };
     json_response(&viewer.stores.read(read).await?)
 }
 
-fn subagents(store: &Store, run: &TableRun) -> Result<Vec<Value>, StoreError> {
+fn subagents(store: &Store, run: &TableRun, prices: &Prices) -> Result<Vec<Value>, StoreError> {
     let mut rows = Vec::new();
     // Each run comes after its parent, so the level of the parent is known.
     let mut levels = std::collections::HashMap::from([(run.run.run_id.clone(), 0_usize)]);
@@ -137,7 +150,7 @@ fn subagents(store: &Store, run: &TableRun) -> Result<Vec<Value>, StoreError> {
         let level = parent.copied().unwrap_or(0).saturating_add(1);
         levels.insert(part.run.run_id.clone(), level);
         let listed = TableRun { run: part.run, open_calls: 0, subagents: 0 };
-        let mut row = row(listed);
+        let mut row = row(listed, prices);
         if let Value::Object(fields) = &mut row {
             fields.insert("level".to_owned(), level.into());
         }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::responses::{Failure, json_text};
 use super::run_id::OfRun;
-use super::runs::{found, row};
+use super::runs::{found, prices, row};
 use super::server::Viewer;
 use crate::page_data;
 
@@ -104,7 +104,9 @@ pub(super) async fn compare(
     Query(Pair { a, b }): Query<Pair>,
 ) -> Result<Response, Failure> {
     let read = move |store: &Store| {
-        let (row_a, row_b) = (row(found(store, &a)?), row(found(store, &b)?));
+        let prices = prices(store);
+        let row_of = |run_id: &str| Ok::<_, Failure>(row(found(store, run_id)?, &prices));
+        let (row_a, row_b) = (row_of(&a)?, row_of(&b)?);
         let compared = page_data::compare(store, &a, &b)?.ok_or_else(no_run)?;
         Ok(serde_json::to_vec(&Compared { a: row_a, b: row_b, compared })?)
     };

@@ -38,7 +38,9 @@ fn stuck() -> Place {
 
 fn view(place: &Place, seq: u64) -> Value {
     let mut view = serde_json::to_value(why(&place.store, "r", seq).unwrap()).unwrap();
-    view["rungs"] = serde_json::to_value(rungs(&place.store, "r", seq).unwrap()).unwrap();
+    if view.is_object() {
+        view["rungs"] = serde_json::to_value(rungs(&place.store, "r", seq).unwrap()).unwrap();
+    }
     view
 }
 
