@@ -11,6 +11,7 @@ import { roundTimes } from "./time_scale.js";
 /** @typedef {{from: number, until: number, text: string, level: number, seq: number}} Bracket in units of the scale */
 
 const FEW_FOLDS = 8;
+const HATCHED_PX = 8;
 /** Room for the name of a short problem. */
 const NAME_PX = 120;
 
@@ -32,6 +33,11 @@ export function paintFolds(context, view, scale, colours, top, bottom) {
     const from = Math.max(view.left, toX(view, fold.start));
     const until = Math.min(view.left + view.width, toX(view, fold.start + fold.width));
     if (until <= from) continue;
+    if (until - from < HATCHED_PX) {
+      context.fillStyle = colours.line;
+      context.fillRect(from, top, until - from, bottom - top);
+      continue;
+    }
     context.save();
     context.beginPath();
     context.rect(from, top, until - from, bottom - top);
