@@ -42,6 +42,17 @@ export class EntryCache {
     return this.entries.get(this.outline.seq[index] ?? -1);
   }
 
+  /** Loads one step, for instance to name it in a tooltip. @param {number} index @returns {Promise<Entry | undefined>} */
+  async loadOne(index) {
+    const seq = this.outline.seq[index] ?? -1;
+    if (!this.entries.has(seq)) {
+      const { entries } = await fetchEntries(this.outline.runId, seq, 1, this.controller.signal);
+      const entry = entries[0];
+      if (entry?.seq === seq) this.entries.set(seq, entry);
+    }
+    return this.entries.get(seq);
+  }
+
   /** Marks a step whose record changed. @param {number} seq */
   invalidate(seq) {
     if (this.entries.has(seq)) this.stale.add(seq);

@@ -11,6 +11,9 @@ import { roundTimes } from "./time_scale.js";
 /** @typedef {{from: number, until: number, text: string, level: number, seq: number}} Bracket in units of the scale */
 
 const FEW_FOLDS = 8;
+const HATCHED_PX = 8;
+/** Room for the name of a short problem. */
+const NAME_PX = 120;
 
 export const FONT = "11px system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
 
@@ -30,6 +33,11 @@ export function paintFolds(context, view, scale, colours, top, bottom) {
     const from = Math.max(view.left, toX(view, fold.start));
     const until = Math.min(view.left + view.width, toX(view, fold.start + fold.width));
     if (until <= from) continue;
+    if (until - from < HATCHED_PX) {
+      context.fillStyle = colours.line;
+      context.fillRect(from, top, until - from, bottom - top);
+      continue;
+    }
     context.save();
     context.beginPath();
     context.rect(from, top, until - from, bottom - top);
@@ -118,7 +126,9 @@ export function paintBrackets(context, brackets, view, rows, colours, top, isNam
       context.fillRect(from, line, 1.5, 6);
       context.fillRect(until - 1.5, line, 1.5, 6);
       const next = brackets[position + 1];
-      const end = next ? Math.max(until, Math.min(right, toX(view, next.from) - 6)) : right;
+      // Not much beyond its bracket: it would seem to name other calls.
+      const limit = Math.max(until, from + NAME_PX);
+      const end = Math.min(right, limit, next ? Math.max(until, toX(view, next.from) - 6) : right);
       const start = Math.max(from, Math.min(free, until));
       if (end - start > 48 && start >= free) {
         context.fillStyle = colours.ink;

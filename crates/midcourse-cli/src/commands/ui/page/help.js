@@ -10,7 +10,7 @@ const KEYS = [
   ["Runs", [["j  k", "Next, previous run"], ["Enter", "Open the run"], ["x", "Select the run to compare"], ["c", "Compare the two selected runs"]]],
   ["A run", [
     ["j  k", "Next, previous step"], ["e  E", "Next, previous failed call"], ["m  M", "Next, previous message of midcourse"],
-    ["p  P", "Next, previous problem"], ["Enter", "Expand or collapse the step"], ["w", "Why midcourse spoke"],
+    ["p  P", "Next, previous problem"], ["Enter", "Expand or collapse the step"], ["w", "Why midcourse spoke"], ["s", "Go to the summary"],
     ["g  G", "Start, end of the run"], ["y", "Copy the link of the step"],
   ]],
   ["Timeline", [["t", "Go to the timeline"], ["+  -", "Zoom in, out"], ["0", "Show the whole run"], ["←  →", "Previous, next step"], ["Shift ←  →", "Move the part that is shown"]]],

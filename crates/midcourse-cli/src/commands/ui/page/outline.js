@@ -21,7 +21,8 @@ export const REFUSED = 2;
 export const OPEN = 3;
 
 const FIRST_PAGE = 5000;
-const PAGE = 50_000;
+/** Pages of this size take one frame to read and draw. */
+const PAGE = 15_000;
 
 export class Outline {
   /** @param {string} runId */

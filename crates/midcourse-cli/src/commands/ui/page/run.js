@@ -24,6 +24,7 @@ import { WhyPanel } from "./why.js";
 
 const MAX_LANES = 100;
 const LANES_DRAWN_MS = 500;
+const ADDRESS_MS = 100;
 
 export class RunView {
   /** @param {HTMLElement} root @param {string} id @param {number | null} seq @param {ViewContext} context */
@@ -56,12 +57,16 @@ export class RunView {
     this.ends = [];
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.reportTimer = undefined;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.addressTimer = undefined;
+    this.addressAt = -Infinity;
     void this.#load();
   }
 
   destroy() {
     this.controller.abort();
     clearTimeout(this.reportTimer);
+    clearTimeout(this.addressTimer);
     for (const end of this.ends) end();
   }
 
@@ -93,9 +98,10 @@ export class RunView {
     this.summary = new Summary(run);
     this.summary.setSubagents(details.subagents);
     this.panel = new TimelinePanel(this.outline, {
-      select: (index) => this.steps?.select(index, { align: "start", focus: false }),
+      select: (index) => this.steps?.select(index, { align: "quarter", focus: false }),
       open: (runId, seq) => this.context.navigate(runPath(runId, seq)),
       title: (index) => this.steps?.cache.get(index)?.title ?? null,
+      loadTitle: async (index) => (await this.steps?.cache.loadOne(index))?.title ?? null,
       failed: (direction) => this.nextFailed(direction),
       message: (direction) => this.nextMessage(direction),
       problem: (direction) => this.nextProblem(direction),
@@ -146,7 +152,7 @@ export class RunView {
       this.wantedSeq = null;
       const index = this.outline.find(wanted);
       this.steps.open(index);
-      this.steps.select(index, { align: "start" });
+      this.steps.select(index, { align: "quarter" });
       if (this.outline.kind[index] === MESSAGE) void this.openWhy(index, false);
     }
   }
@@ -270,7 +276,22 @@ export class RunView {
   /** @param {number} index */
   #selected(index) {
     this.panel?.select(index);
-    history.replaceState(history.state, "", runPath(this.id, this.outline.seq[index]));
+    // Browsers refuse many changes of the address in a short time, for instance while a key is held.
+    clearTimeout(this.addressTimer);
+    const wait = Math.max(0, this.addressAt + ADDRESS_MS - performance.now());
+    if (wait === 0) this.#setAddress();
+    else this.addressTimer = setTimeout(() => this.#setAddress(), wait);
+  }
+
+  #setAddress() {
+    this.addressAt = performance.now();
+    history.replaceState(history.state, "", this.address());
+  }
+
+  /** The path of the selected step. */
+  address() {
+    const selected = this.steps?.selected ?? -1;
+    return runPath(this.id, selected < 0 ? null : this.outline.seq[selected]);
   }
 
   /** @param {Event} event */
@@ -286,7 +307,7 @@ export class RunView {
   goTo(seq) {
     const index = this.outline.find(seq);
     this.steps?.open(index);
-    this.steps?.select(index, { align: "start" });
+    this.steps?.select(index, { align: "quarter" });
     if (this.outline.kind[index] === MESSAGE) void this.openWhy(index, false);
   }
 
@@ -299,21 +320,21 @@ export class RunView {
 
   /** @param {1 | -1} direction */
   nextFailed(direction) {
-    this.steps?.move(direction, (index) => this.outline.hasFailed(index), "failed call");
+    this.steps?.jump(direction, (index) => this.outline.hasFailed(index), "failed call");
   }
 
   /** @param {1 | -1} direction */
   nextMessage(direction) {
-    const index = this.steps?.move(direction, (at) => this.outline.kind[at] === MESSAGE, "message of midcourse") ?? -1;
+    const index = this.steps?.jump(direction, (at) => this.outline.kind[at] === MESSAGE, "message of midcourse") ?? -1;
     if (index >= 0 && this.why?.isOpen) void this.openWhy(index, false);
   }
 
   /** @param {1 | -1} direction */
   nextProblem(direction) {
     const starts = new Set(this.problems.map((problem) => this.outline.find(problem.first_seq)));
-    const index = this.steps?.move(direction, (at) => starts.has(at), "problem") ?? -1;
+    const index = this.steps?.jump(direction, (at) => starts.has(at), "problem") ?? -1;
     const problem = this.problems.find((candidate) => this.outline.find(candidate.first_seq) === index);
-    if (problem) announce(`Problem: it ${plain(problem.text)}.`);
+    if (problem) announce(`Problem ${this.problems.indexOf(problem) + 1} of ${this.problems.length}: it ${plain(problem.text)}.`);
   }
 
   /** Opens the panel about a message, by default with the focus. @param {number} index @param {boolean} [focus] */
@@ -334,6 +355,12 @@ export class RunView {
     }
     this.steps?.select(found);
     void this.openWhy(found);
+  }
+
+  /** Moves the focus to the summary. */
+  toSummary() {
+    this.why?.close();
+    this.summary?.title.focus();
   }
 
   #closeWhy() {

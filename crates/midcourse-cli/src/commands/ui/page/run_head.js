@@ -56,6 +56,16 @@ export class RunHead {
     fill(this.facts, this.#facts().map(([name, value]) => el("div", null, el("dt", null, name), el("dd", null, value))));
   }
 
+  /** Where the cost comes from. */
+  #costBasis() {
+    const { run, report } = this;
+    const isReported = report && report.cost.usd !== null ? report.cost.basis === "reported" : run.cost_usd !== null;
+    if (isReported) return "reported by the agent";
+    const of = report?.cost.prices_of;
+    const from = of === "configuration" ? "the prices in the configuration" : of ? `list prices of ${of}` : "list prices";
+    return `${report?.cost.basis === "partly_estimated" ? "partly " : ""}estimated from ${from}`;
+  }
+
   /** @returns {[string, Node | string][]} */
   #facts() {
     const { run, report } = this;
@@ -71,8 +81,8 @@ export class RunHead {
       const into = tokens.input + tokens.cache_read + tokens.cache_write;
       facts.push(["Tokens", `${compact(into)} in (${compact(tokens.cache_read)} cached), ${compact(tokens.output)} out${run.tokens?.is_estimate ? ", estimated" : ""}`]);
     }
-    const usd = report?.cost.usd ?? run.cost_usd;
-    if (usd !== null && usd !== undefined) facts.push(["Cost", `${cost(usd)}${report && report.cost.basis !== "reported" ? " (estimated)" : ""}`]);
+    const usd = report?.cost.usd ?? run.cost_usd ?? run.estimated_cost_usd;
+    if (usd !== null && usd !== undefined) facts.push(["Cost", `${cost(usd)} (${this.#costBasis()})`]);
     return facts;
   }
 }

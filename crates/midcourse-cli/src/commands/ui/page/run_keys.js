@@ -8,11 +8,10 @@ import { announce } from "./dom.js";
 
 /** @param {RunView} view @returns {KeyMap} */
 export function runKeys(view) {
-  const any = () => true;
   const timeline = () => view.panel?.timeline;
   return {
-    j: () => void view.steps?.move(1, any, "step"),
-    k: () => void view.steps?.move(-1, any, "step"),
+    j: () => void view.steps?.step(1),
+    k: () => void view.steps?.step(-1),
     e: () => view.nextFailed(1),
     E: () => view.nextFailed(-1),
     m: () => view.nextMessage(1),
@@ -21,6 +20,7 @@ export function runKeys(view) {
     P: () => view.nextProblem(-1),
     w: () => view.whySelected(),
     t: () => timeline()?.host.focus(),
+    s: () => view.toSummary(),
     "+": () => timeline()?.zoomBy(0.625),
     "=": () => timeline()?.zoomBy(0.625),
     "-": () => timeline()?.zoomBy(1.6),
@@ -30,7 +30,7 @@ export function runKeys(view) {
       window.scrollTo(0, 0);
     },
     G: () => view.toEnd(),
-    y: () => void copyAddress(),
+    y: () => void copyAddress(location.origin + view.address()),
     Enter: (event) => {
       const { target } = event;
       // Buttons, links and open parts of a step handle the key themselves.
@@ -45,9 +45,10 @@ export function runKeys(view) {
   };
 }
 
-async function copyAddress() {
+/** @param {string} address */
+async function copyAddress(address) {
   try {
-    await navigator.clipboard.writeText(location.href);
+    await navigator.clipboard.writeText(address);
     announce("The link of this step is copied.");
   } catch {
     announce("The browser does not allow copying; the link is in the address bar.");

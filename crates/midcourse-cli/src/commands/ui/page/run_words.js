@@ -47,7 +47,7 @@ export function outcomeTag(run) {
 export function messageWords(run) {
   const parts = [];
   if (run.cleared > 0) parts.push(`${run.cleared} went away`);
-  if (run.ignored > 0) parts.push(`${run.ignored} still there`);
+  if (run.ignored > 0) parts.push(`${run.ignored} stayed`);
   if (run.shadow_deliveries > 0) parts.push(`${run.shadow_deliveries} shadow`);
   return parts.join(", ");
 }
@@ -74,5 +74,7 @@ export function tokenWords(run) {
 
 /** @param {Run} run */
 export function costWords(run) {
-  return cost(run.cost_usd);
+  if (run.cost_usd !== null) return cost(run.cost_usd);
+  const estimate = run.estimated_cost_usd;
+  return estimate === null || estimate === undefined ? "" : el("span", { title: "estimated from list prices" }, `≈ ${cost(estimate)}`);
 }

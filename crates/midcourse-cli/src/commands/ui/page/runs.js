@@ -14,7 +14,7 @@ import { RunsFilter } from "./runs_filter.js";
 /** @import {ViewContext} from "./app.js" */
 
 const PAGE = 100;
-const OVERSCAN = 8;
+const OVERSCAN = 12;
 /** Heights of a row in the table and of a card; the style sheet has the same. */
 const ROW_PX = 44;
 const CARD_PX = 132;
@@ -28,15 +28,20 @@ export class RunsView {
     this.runs = new Map();
     /** @type {Set<number>} pages that are loaded or on the way */
     this.pages = new Set();
+    /** @type {Map<number, {run: Run, isChosen: boolean, row: HTMLElement}>} rows in the document, by position */
+    this.rows = new Map();
     /** @type {Set<string>} */
     this.chosen = new Set();
     this.controller = new AbortController();
     this.frame = 0;
+    /** @type {[number, number]} first and last row in the document */
+    this.drawn = [0, -1];
     this.news = 0;
     this.wantedScroll = /** @type {number} */ (history.state?.scroll ?? 0);
     context.setTitle("");
     this.filter = new RunsFilter(() => this.reload());
     this.status = el("p", { class: "runs-status", role: "status" });
+    this.badge = el("span", { class: "badge waiting", hidden: true }, el("span", { class: "dot", "aria-hidden": "true" }), "Reconnecting…");
     this.newsButton = el("button", { type: "button", class: "news", hidden: true, onclick: () => this.#showNews() });
     this.compareBar = el("div", { class: "compare-bar", hidden: true, role: "region", "aria-label": "Compare" });
     this.body = el("tbody", { role: "rowgroup" });
@@ -44,10 +49,13 @@ export class RunsView {
     this.table = el("table", { class: "runs-table", role: "table", "aria-label": "Runs" }, el("thead", { role: "rowgroup" }, this.head), this.body);
     this.empty = el("div", { class: "notice", hidden: true });
     fill(root, el("div", { class: "runs" }, el("h1", { class: "unseen" }, "Runs"), this.filter.element,
-      el("div", { class: "runs-line" }, this.status, this.newsButton), this.table, this.empty, this.compareBar));
-    this.onScroll = () => this.schedule();
+      el("div", { class: "runs-line" }, this.status, this.badge, this.newsButton), this.table, this.empty, this.compareBar));
+    this.onScroll = () => {
+      if (!this.#isCovered()) this.schedule();
+    };
     window.addEventListener("scroll", this.onScroll, { passive: true });
-    window.addEventListener("resize", this.onScroll);
+    this.onResize = () => this.schedule();
+    window.addEventListener("resize", this.onResize);
     this.body.addEventListener("change", (event) => this.#checked(event));
     this.body.addEventListener("click", (event) => this.#clicked(event));
     this.unbind = bindKeys({
@@ -56,7 +64,7 @@ export class RunsView {
       c: () => this.#compare(),
       Escape: () => this.#clear(),
     });
-    this.unfollow = follow(null, null, { run: (run) => this.#changed(run), state: () => {} });
+    this.unfollow = follow(null, null, { run: (run) => this.#changed(run), state: (isConnected) => { this.badge.hidden = isConnected; } });
     void this.reload();
   }
 
@@ -64,7 +72,7 @@ export class RunsView {
     this.controller.abort();
     cancelAnimationFrame(this.frame);
     window.removeEventListener("scroll", this.onScroll);
-    window.removeEventListener("resize", this.onScroll);
+    window.removeEventListener("resize", this.onResize);
     this.unbind();
     this.unfollow();
   }
@@ -151,6 +159,14 @@ export class RunsView {
     return matchMedia("(max-width: 720px)").matches ? CARD_PX : ROW_PX;
   }
 
+  /** Whether the rows in the document fill the window, so that scrolling costs nothing. */
+  #isCovered() {
+    const top = -this.body.getBoundingClientRect().top;
+    const first = Math.max(0, Math.floor(top / this.rowHeight));
+    const last = Math.min(this.total - 1, Math.ceil((top + window.innerHeight) / this.rowHeight));
+    return first >= this.drawn[0] && last <= this.drawn[1];
+  }
+
   draw() {
     cancelAnimationFrame(this.frame);
     this.frame = 0;
@@ -159,6 +175,7 @@ export class RunsView {
     const top = -this.body.getBoundingClientRect().top;
     const first = Math.max(0, Math.floor(top / height) - OVERSCAN);
     const last = Math.min(this.total - 1, Math.ceil((top + window.innerHeight) / height) + OVERSCAN);
+    this.drawn = [first, last];
     const active = document.activeElement;
     const focused = active instanceof HTMLElement && this.body.contains(active) ? { row: Number(active.closest("tr")?.dataset["index"]), isLink: active.tagName === "A" } : null;
     const rows = [];
@@ -168,6 +185,7 @@ export class RunsView {
     const isBelow = focused !== null && focused.row > last;
     const spaceAbove = first * height - (isAbove ? height : 0);
     const spaceBelow = (this.total - 1 - last) * height - (isBelow ? height : 0);
+    for (const index of this.rows.keys()) if (index < first || index > last) this.rows.delete(index);
     fill(this.body, isAbove ? this.#row(focused.row) : null, space(spaceAbove), rows, space(spaceBelow), isBelow ? this.#row(focused.row) : null);
     if (focused) this.#focusRow(focused.row, focused.isLink);
     for (let page = Math.floor(first / PAGE); page <= Math.floor(last / PAGE); page += 1) void this.#load(page, false);
@@ -176,7 +194,13 @@ export class RunsView {
   /** @param {number} index */
   #row(index) {
     const run = this.runs.get(index);
-    return run ? runRow(run, index, this.chosen.has(run.run_id)) : emptyRow(index);
+    if (!run) return emptyRow(index);
+    const isChosen = this.chosen.has(run.run_id);
+    const known = this.rows.get(index);
+    if (known && known.run === run && known.isChosen === isChosen) return known.row;
+    const row = runRow(run, index, isChosen);
+    this.rows.set(index, { run, isChosen, row });
+    return row;
   }
 
   /** @param {number} index @param {boolean} isLink */

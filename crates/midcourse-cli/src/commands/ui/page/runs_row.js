@@ -5,7 +5,7 @@ import { runPath } from "./address.js";
 import { el } from "./dom.js";
 import { dayAndTime, duration, number } from "./format.js";
 import { foreign, plain } from "./foreign.js";
-import { costWords, messageWords, outcomeTag, runDuration, runName, runTitle, tokenWords } from "./run_words.js";
+import { costWords, messageWords, outcomeTag, runDuration, runTitle, tokenWords } from "./run_words.js";
 
 /** @import {Run} from "./types.js" */
 /** @import {Child} from "./dom.js" */
@@ -30,7 +30,7 @@ export const COLUMNS = [
     cell: (run) => {
       const all = run.deliveries + run.shadow_deliveries;
       if (all === 0) return el("span", { class: "quiet table-only" }, "0");
-      return [el("span", { class: "message-count" }, el("span", { class: "diamond", "aria-hidden": "true" }), number(all), el("span", { class: "card-only" }, all === 1 ? " message" : " messages")), el("span", { class: "quiet ellipsis sub-line" }, messageWords(run))];
+      return [el("span", { class: "message-count" }, el("span", { class: "diamond", "aria-hidden": "true" }), number(all), el("span", { class: "card-only spoken" }, all === 1 ? " message" : " messages")), el("span", { class: "quiet sub-line outcomes", title: messageWords(run) }, messageWords(run))];
     },
   },
   { name: "Tokens", className: "c-tokens figure right", sort: "tokens", cell: (run) => tokenWords(run) },
@@ -40,10 +40,10 @@ export const COLUMNS = [
 
 /** @param {Run} run @param {number} index @param {boolean} isChosen */
 export function runRow(run, index, isChosen) {
-  const check = el("input", { type: "checkbox", value: run.run_id, checked: isChosen, "aria-label": `Select ${runName(run)} to compare` });
+  const check = el("input", { type: "checkbox", value: run.run_id, checked: isChosen, "aria-label": "Select", "aria-describedby": `task-${index}` });
   return el("tr", { role: "row", "aria-rowindex": index + 2, "data-index": String(index), class: isChosen ? "chosen" : "" },
     el("td", { role: "cell", class: "c-check" }, el("label", { class: "check" }, check)),
-    COLUMNS.map((column) => el("td", { role: "cell", class: column.className }, column.cell(run))));
+    COLUMNS.map((column, position) => el("td", { role: "cell", class: column.className, id: position === 0 ? `task-${index}` : null }, column.cell(run))));
 }
 
 /** A row that is being loaded. @param {number} index */

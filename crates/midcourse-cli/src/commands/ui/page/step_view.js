@@ -14,7 +14,7 @@ import { FAILED, OPEN, REFUSED } from "./outline.js";
 
 const KIND_NAMES = {
   tool: "Call", assistant: "Agent", user: "User", message: "midcourse", outcome: "Outcome",
-  run: "Run", note: "Note", gap: "Gap", turn: "Turn",
+  run: "Session", note: "Note", gap: "Gap", turn: "Turn",
 };
 
 const OUTCOMES = new Map([
@@ -59,9 +59,9 @@ export function stepView(options) {
 }
 
 /** @param {StepOptions} options */
-function label({ outline, index, entry }) {
+function label({ outline, index, entry, isRunning }) {
   const kind = KIND_NAMES[outline.kindName(index)];
-  const state = ["", ", failed", ", refused", ", no result yet"][outline.state[index] ?? 0] ?? "";
+  const state = ["", ", failed", ", refused", isRunning ? ", no result yet" : ", no result"][outline.state[index] ?? 0] ?? "";
   return `${kind}: ${plain(entry?.title ?? outline.toolName(index) ?? "")}${state}`;
 }
 
@@ -128,7 +128,7 @@ function previewLine(entry) {
   if (!block?.text) return null;
   const lines = block.text.slice(0, 4000).split("\n").filter((candidate) => candidate.trim() !== "");
   // Of a failure, the line that looks most like the reason.
-  const telling = entry.state === FAILED ? lines.find((candidate) => /error|fail|fatal|panic|denied|not found|exception/iu.test(candidate)) : undefined;
+  const telling = entry.error_line ? entry.error_line : entry.state === FAILED ? lines.find((candidate) => /error|fail|fatal|panic|denied|not found|exception/iu.test(candidate)) : undefined;
   const line = telling ?? lines[0] ?? "";
   const bare = line.replace(/\u001b\[[0-?]*[ -/]*[@-~]/gu, "").slice(0, 300);
   return bare ? foreign(bare, "step-preview", "div") : null;

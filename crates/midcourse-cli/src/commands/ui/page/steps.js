@@ -4,11 +4,13 @@
 import { announce } from "./dom.js";
 import { EntryCache } from "./entry_cache.js";
 import { duration } from "./format.js";
+import { plain } from "./foreign.js";
 import { ASSISTANT, MESSAGE, TOOL, USER } from "./outline.js";
 import { stepView } from "./step_view.js";
 import { VirtualList } from "./virtual_list.js";
 
 /** @import {Outline} from "./outline.js" */
+/** @import {Align} from "./virtual_list.js" */
 
 /**
  * @typedef {object} StepsOptions
@@ -109,7 +111,7 @@ export class Steps {
 
   /**
    * Selects a step and brings it into the window.
-   * @param {number} index @param {{align?: "start" | "nearest" | "center", focus?: boolean}} [how]
+   * @param {number} index @param {{align?: Align, focus?: boolean}} [how]
    */
   select(index, how = {}) {
     if (index < 0 || index >= this.outline.count) return;
@@ -141,12 +143,33 @@ export class Steps {
     }
   }
 
-  /** @param {1 | -1} direction @param {(index: number) => boolean} test @param {string} what named if there is none */
-  move(direction, test, what) {
+  /** Goes to the next step. @param {1 | -1} direction */
+  step(direction) {
+    this.#go(direction, () => true, "step", "nearest");
+  }
+
+  /** Jumps to the next step of a kind, and says where it is among them. @param {1 | -1} direction @param {(index: number) => boolean} test @param {string} what the kind, in the singular */
+  jump(direction, test, what) {
+    const index = this.#go(direction, test, what, "quarter");
+    if (index < 0) return index;
+    let place = 0;
+    let all = 0;
+    for (let at = 0; at < this.outline.count; at += 1) {
+      if (!test(at)) continue;
+      all += 1;
+      if (at <= index) place += 1;
+    }
+    const title = this.cache.get(index)?.title ?? this.outline.toolName(index) ?? "";
+    announce(`${what.charAt(0).toUpperCase()}${what.slice(1)} ${place} of ${all}${title ? `, ${plain(title)}` : ""}`);
+    return index;
+  }
+
+  /** @param {1 | -1} direction @param {(index: number) => boolean} test @param {string} what @param {Align} align */
+  #go(direction, test, what, align) {
     const start = this.selected >= 0 ? this.selected : direction > 0 ? this.firstShown() - 1 : this.firstShown() + 1;
     const index = this.outline.next(start, direction, test);
     if (index < 0) announce(direction > 0 ? `No later ${what}.` : `No earlier ${what}.`);
-    else this.select(index);
+    else this.select(index, { align });
     return index;
   }
 

@@ -22,7 +22,8 @@ export class Summary {
     this.content = el("div", { class: "summary-content" }, el("p", { class: "quiet" }, "Reading the whole run to sum it up…"));
     // On a narrow screen the summary is above the steps, and most of it waits behind this button.
     this.all = el("button", { type: "button", class: "small summary-all", onclick: () => this.element.classList.add("all") }, "Show the whole summary");
-    this.element = el("section", { class: "summary", "aria-label": "Summary" }, this.content, this.all);
+    this.title = el("h2", { class: "summary-title", tabIndex: -1, id: "summary-title" }, "Summary");
+    this.element = el("section", { class: "summary", "aria-labelledby": "summary-title" }, this.title, this.content, this.all);
   }
 
   /** @param {Run[]} subagents */
@@ -62,7 +63,7 @@ export class Summary {
     const { messages } = report;
     if (messages.length === 0) return part("What midcourse said", el("p", { class: "quiet" }, "Nothing."));
     const items = messages.map((message) => el("li", { class: "summary-message" }, this.#link(message.run_id, message.seq, message.at, "message-link"),
-      foreign(message.text.slice(0, 140) + (message.text.length > 140 ? "…" : ""), "summary-text"), outcome(message)));
+      foreign(message.text, "summary-text"), outcome(message)));
     return part(`What midcourse said (${report.message_count})`, list(items));
   }
 
@@ -70,8 +71,8 @@ export class Summary {
   #failing(report) {
     if (report.failing.length === 0) return null;
     const items = report.failing.map((failure) => el("li", null,
-      el("a", { href: runPath(failure.last.run_id, failure.last.seq), "data-run": failure.last.run_id, "data-step": String(failure.last.seq) }, `${failure.count} ×`),
-      foreign(failure.refused ? `${failure.text} (refused)` : failure.text, "summary-text"),
+      el("strong", { class: "times" }, `${failure.count} ×`), foreign(failure.refused ? `${failure.text} (refused)` : failure.text, "summary-text"),
+      el("span", { class: "ends" }, failure.first && failure.count > 1 ? stepLink(failure.first, "first") : null, stepLink(failure.last, failure.count > 1 ? "last" : "show")),
       foreign(failure.error, "summary-error", "div")));
     return part("What failed", list(items));
   }
@@ -94,6 +95,11 @@ export class Summary {
   #link(runId, seq, at, className) {
     return el("a", { href: runPath(runId, seq), class: className, "data-run": runId, "data-step": String(seq) }, timeInRun(Date.parse(at), this.started));
   }
+}
+
+/** @param {{run_id: string, seq: number}} record @param {string} text */
+function stepLink(record, text) {
+  return el("a", { href: runPath(record.run_id, record.seq), "data-run": record.run_id, "data-step": String(record.seq) }, text);
 }
 
 /** @param {ReportMessage} message */

@@ -52,11 +52,15 @@ export class TimeScale {
 
   /** The last fold that begins at or before a time or a position. @param {number} value @param {boolean} isTime */
   #lastFold(value, isTime) {
-    for (let index = this.folds.length - 1; index >= 0; index -= 1) {
-      const fold = this.folds[index];
-      if (fold && (isTime ? fold.from : fold.start) <= value) return fold;
+    let low = 0;
+    let high = this.folds.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      const fold = /** @type {Fold} */ (this.folds[middle]);
+      if ((isTime ? fold.from : fold.start) <= value) low = middle + 1;
+      else high = middle;
     }
-    return undefined;
+    return this.folds[low - 1];
   }
 }
 

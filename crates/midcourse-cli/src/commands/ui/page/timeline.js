@@ -63,16 +63,24 @@ export class Timeline {
     this.isRunning = false;
     this.frame = 0;
     this.isStale = true;
+    this.hasScale = false;
+    /** Grows with every change of what the lanes show. */
+    this.drawing = 0;
+    // What does not change while somebody scrolls or points is drawn once and then copied.
+    this.mainLayer = { canvas: document.createElement("canvas"), key: "" };
+    this.subLayer = { canvas: document.createElement("canvas"), key: "" };
     this.main = el("canvas", { class: "timeline-canvas", "aria-hidden": "true" });
     this.sub = el("canvas", { class: "timeline-canvas sub", "aria-hidden": "true" });
     this.spacer = el("div", { class: "lanes-spacer" }, this.sub);
-    this.subHost = el("div", { class: "lanes", hidden: true, tabIndex: 0, role: "region", "aria-label": "Lanes of the subagents" }, this.spacer);
+    this.laneText = el("p", { class: "unseen" });
+    this.subHost = el("div", { class: "lanes", hidden: true }, this.laneText, this.spacer);
     this.host = el("div", { class: "timeline-main" }, this.main);
     this.colours = readColours();
     this.observer = new ResizeObserver(() => this.draw());
     this.observer.observe(this.host);
     this.onScheme = () => {
       this.colours = readColours();
+      this.drawing += 1;
       this.schedule();
     };
     this.scheme = matchMedia("(prefers-color-scheme: dark)");
@@ -98,7 +106,13 @@ export class Timeline {
     const shown = Math.min(subagents.length, MAX_LANES_SHOWN);
     this.subHost.hidden = shown === 0;
     this.subHost.style.height = `${shown * LANE_HEIGHT + (subagents.length > shown ? 10 : 0)}px`;
-    this.subHost.tabIndex = subagents.length > shown ? 0 : -1;
+    this.laneText.textContent = `The timeline has a lane for each of the ${subagents.length} subagents. The summary lists them.`;
+    // More lanes than fit are scrolled, so the keyboard has to reach them.
+    if (subagents.length > shown) {
+      this.subHost.tabIndex = 0;
+      this.subHost.setAttribute("role", "region");
+      this.subHost.setAttribute("aria-label", "Lanes of the subagents");
+    }
     this.spacer.style.height = `${subagents.length * LANE_HEIGHT}px`;
     this.changed();
   }
@@ -125,6 +139,8 @@ export class Timeline {
     const isLate = this.isRunning && Date.now() > this.scale.last + LATE_MS;
     if (this.isStale || isLate) {
       this.isStale = false;
+      this.hasScale = true;
+      this.drawing += 1;
       const before = this.scale;
       this.scale = new TimeScale(this.#times());
       if (this.zoom) {
@@ -190,7 +206,17 @@ export class Timeline {
 
   /** @param {View} view */
   #drawMain(view) {
-    const context = sized(this.main, this.host.clientWidth, MAIN_HEIGHT);
+    const width = this.host.clientWidth;
+    const key = [view.from, view.until, width, window.devicePixelRatio, this.drawing].join();
+    if (this.mainLayer.key !== key) this.#drawMainLayer(sized(this.mainLayer.canvas, width, MAIN_HEIGHT), view);
+    this.mainLayer.key = key;
+    const context = sized(this.main, width, MAIN_HEIGHT);
+    context.drawImage(this.mainLayer.canvas, 0, 0, width, MAIN_HEIGHT);
+    this.#drawCursor(context, view, PROBLEMS_TOP, MAIN_ROWS.top + MAIN_ROWS.height, true);
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {View} view */
+  #drawMainLayer(context, view) {
     const { colours, scale } = this;
     const bottom = MAIN_ROWS.top + MAIN_ROWS.height;
     context.fillStyle = colours.line;
@@ -201,7 +227,6 @@ export class Timeline {
     paintBrackets(context, this.brackets.get(id) ?? [], view, MAIN_ROWS, colours, PROBLEMS_TOP, true);
     paintLane(context, this.lane, MAIN_ROWS, view, colours, this.shadow.get(id) ?? new Set());
     this.#drawNames(context, view);
-    this.#drawCursor(context, view, PROBLEMS_TOP, bottom, true);
   }
 
   /** @param {CanvasRenderingContext2D} context @param {View} view */
@@ -225,8 +250,18 @@ export class Timeline {
   /** @param {View} view */
   #drawSubagents(view) {
     const height = this.subHost.clientHeight;
-    const context = sized(this.sub, this.host.clientWidth, height);
+    const width = this.host.clientWidth;
     const scrolled = this.subHost.scrollTop;
+    const key = [view.from, view.until, width, height, scrolled, window.devicePixelRatio, this.drawing].join();
+    if (this.subLayer.key !== key) this.#drawSubagentLayer(sized(this.subLayer.canvas, width, height), view, scrolled, height);
+    this.subLayer.key = key;
+    const context = sized(this.sub, width, height);
+    context.drawImage(this.subLayer.canvas, 0, 0, width, height);
+    this.#drawCursor(context, view, 0, height, false);
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {View} view @param {number} scrolled @param {number} height */
+  #drawSubagentLayer(context, view, scrolled, height) {
     const { colours } = this;
     context.save();
     context.translate(0, -scrolled);
@@ -252,7 +287,6 @@ export class Timeline {
       this.#drawLaneName(context, view, lane, position * LANE_HEIGHT + LANE_HEIGHT / 2 + 1);
     }
     context.restore();
-    this.#drawCursor(context, view, 0, height, false);
   }
 
   /** The name stands at the left, and again beside the steps if it does not fit there. @param {CanvasRenderingContext2D} context @param {View} view @param {Lane} lane @param {number} y */

@@ -14,12 +14,17 @@ import { LANE_HEIGHT, MAIN_ROWS } from "./timeline.js";
 
 const REACH_PX = 6;
 const DRAG_PX = 5;
+const HOVER_MS = 100;
+
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let titleTimer;
 
 /**
  * @typedef {object} TimelineHandlers
  * @property {(index: number) => void} select a step of the main run
  * @property {(runId: string, seq: number) => void} open a step of a subagent
  * @property {(index: number) => string | null} title of a step, if it is known
+ * @property {(index: number) => Promise<string | null>} loadTitle
  */
 
 /** @param {Timeline} timeline @param {TimelineHandlers} handlers @returns {HTMLElement} the tooltip */
@@ -166,9 +171,17 @@ function showTooltip(timeline, host, handlers, tooltip, x, y, event) {
     const at = timeline.scale.toUnits(lane.outline.at[index] ?? 0);
     return at >= from - 1000 && at <= until + 1;
   });
+  clearTimeout(titleTimer);
+  const name = foreign(title ?? lane.outline.toolName(index) ?? lane.outline.kindName(index));
+  if (target.lane === 0 && title === null) {
+    titleTimer = setTimeout(async () => {
+      const loaded = await handlers.loadTitle(index).catch(() => null);
+      if (loaded && name.isConnected) name.replaceWith(foreign(loaded));
+    }, HOVER_MS);
+  }
   fill(tooltip,
     target.lane > 0 ? el("div", { class: "quiet" }, foreign(plain(lane.name).slice(0, 120))) : null,
-    el("div", null, foreign(title ?? lane.outline.toolName(index) ?? lane.outline.kindName(index))),
+    el("div", null, name),
     el("div", { class: "quiet" }, describe(lane.outline, index)),
     problem ? el("div", { class: "tooltip-problem" }, foreign(problem.text)) : null);
   tooltip.hidden = false;

@@ -71,7 +71,8 @@ export class TimelinePanel {
       setText(this.alternative, `From ${from} to ${until}: ${count(calls, "call")}, ${number(failed)} failed or refused, ${count(messages, "message")} of midcourse, ${count(problems, "problem")}. The steps are listed below. Arrow keys select a step, plus and minus zoom.`);
     }
     this.#setValue();
-    this.timeline.changed();
+    // While a long run is being loaded, its beginning is drawn at once and then all of it.
+    if (outline.isComplete || !this.timeline.hasScale) this.timeline.changed();
   }
 
   /** @param {boolean | null} isConnected null if the run is over */

@@ -28,6 +28,7 @@
  * @property {number} ignored
  * @property {Tokens | null} tokens
  * @property {number | null} cost_usd
+ * @property {number | null} [estimated_cost_usd]
  * @property {number} [subagents]
  * @property {boolean} [running]
  * @property {number} [level]
@@ -82,6 +83,7 @@
  * @property {string} source
  * @property {string | null} decision_point
  * @property {number} redactions
+ * @property {string | null} [error_line]
  * @property {Block[]} blocks
  * @property {MessageFacts | null} message
  *
@@ -107,7 +109,7 @@
  * @property {number} message_count
  * @property {ReportMessage[]} messages
  * @property {{text: string, kind: string, refused: boolean, count: number,
- *   last: {run_id: string, seq: number}, error: string}[]} failing
+ *   first?: {run_id: string, seq: number}, last: {run_id: string, seq: number}, error: string}[]} failing
  * @property {{path: string, count: number}[]} files
  * @property {{run_id: string, seq: number, at: string, text: string} | null} last_words
  * @property {Tokens} tokens

@@ -5,7 +5,11 @@
 
 import { Heights } from "./heights.js";
 
-/** @typedef {"start" | "nearest" | "center"} Align */
+/**
+ * Where a row is put in the window: at its upper edge, in its upper quarter (so that what follows can
+ * be read), in the middle, at its end, or where it is if it can be seen.
+ * @typedef {"start" | "quarter" | "center" | "end" | "nearest"} Align
+ */
 
 /**
  * @typedef {object} ListOptions
@@ -266,7 +270,9 @@ export class VirtualList {
     const height = this.heights.get(index);
     const room = until - from;
     let target = from;
-    if (align === "start") target = top - 8;
+    if (align === "end") target = from + document.documentElement.scrollHeight - window.innerHeight - window.scrollY;
+    else if (align === "start") target = top - 8;
+    else if (align === "quarter") target = height >= room * 0.75 ? top - 8 : top - room * 0.2;
     else if (align === "center") target = height >= room ? top - 8 : top - (room - height) / 2;
     else if (top < from + 4) target = top - 8;
     else if (top + height > until - 8) target = height >= room - 16 ? top - 8 : top + height - room + 12;
@@ -275,10 +281,6 @@ export class VirtualList {
   }
 
   scrollToEnd() {
-    this.target = null;
-    for (let pass = 0; pass < 3; pass += 1) {
-      window.scrollTo(0, document.documentElement.scrollHeight);
-      this.update();
-    }
+    this.scrollTo(this.count - 1, "end");
   }
 }

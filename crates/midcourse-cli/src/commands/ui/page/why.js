@@ -71,12 +71,12 @@ export class WhyPanel {
       why.shadow ? el("p", { class: "tag" }, "Shadow: recorded only, not shown to the agent") : null,
       part(why.shadow ? "What it would have said" : "What it said", foreign(why.text, "message-text", "blockquote")),
       part("Why", reason(why)),
-      why.evidence.length > 0 ? part("The calls that show it", el("ul", null, why.evidence.map((call) => el("li", null,
-        this.#link(call.seq, timeWithSeconds(call.at)), " ", foreign(call.title, "evidence-title"),
+      part("What became of it", this.#outcome(why)),
+      why.evidence.length > 0 ? part("The calls that show it", el("ul", { class: "evidence" }, why.evidence.map((call) => el("li", null,
+        this.#link(call.seq, timeWithSeconds(call.at)), foreign(call.title, "evidence-title"),
         call.state === 1 ? el("span", { class: "tag bad" }, "failed") : call.state === 2 ? el("span", { class: "tag bad" }, "refused") : null)))) : null,
       part("Where it landed", el("p", null, timeWithSeconds(why.at), ", ", foreign(why.landed.text || DECISION_POINTS.get(why.landed.decision_point) || why.landed.decision_point),
         why.landed.seq === null ? null : [" (", this.#link(why.landed.seq, "show the step"), ")"])),
-      part("What became of it", this.#outcome(why)),
       this.#series(why),
     ];
   }
