@@ -25,7 +25,7 @@ const ERROR_WORDS: [&str; 17] = [
 ];
 
 /// Words of lines which only say that something failed, or how much.
-const SUMMARY_WORDS: [&str; 29] = [
+const SUMMARY_WORDS: [&str; 30] = [
     "build stopped",
     "exit status",
     "exit code",
@@ -35,6 +35,7 @@ const SUMMARY_WORDS: [&str; 29] = [
     "test result:",
     "to rerun pass",
     "test files",
+    "... failed",
     "tests failed",
     "test failed",
     "failing tests",

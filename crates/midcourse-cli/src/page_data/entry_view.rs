@@ -12,7 +12,9 @@ use serde_json::Value;
 use super::blocks::{Block, blocks_of};
 use super::cut::start;
 use super::outline::state_number;
-use crate::display::{call_text, describe_entry, error_line, one_line};
+use crate::display::{
+    call_text, describe_entry, describe_outcome, error_line, one_line, plain_name,
+};
 
 /// How many characters of a text a list of entries has.
 pub(crate) const MAX_CHARS_IN_LIST: usize = 4_000;
@@ -60,7 +62,11 @@ pub(crate) struct MessageView {
     shadow: bool,
     provider: String,
     pattern: Option<String>,
+    /// The pattern in plain words.
+    pattern_text: Option<String>,
     outcome: Option<OutcomeVerdict>,
+    /// The outcome in plain words.
+    outcome_text: Option<String>,
 }
 
 /// Up to `count` entries of a run, from the first one at or after seq `from` on; `None` if the run is
@@ -218,11 +224,16 @@ impl<'a> Reader<'a> {
             Some(outcomes) => outcomes,
             None => self.outcomes.insert(self.store.outcomes(self.run_id, seq)?),
         };
+        let pattern = message.delivery.why().map(|why| why.cause.kind());
+        let outcome = outcomes.get(&seq).map(|(_, outcome)| outcome);
         Ok(Some(MessageView {
             shadow: message.shadow,
             provider: one_line(message.delivery.provider(), 80),
-            pattern: message.delivery.why().map(|why| why.cause.kind().to_owned()),
-            outcome: outcomes.get(&seq).map(|(_, outcome)| outcome.verdict),
+            pattern: pattern.map(ToOwned::to_owned),
+            pattern_text: pattern.map(|pattern| plain_name(pattern).to_owned()),
+            outcome: outcome.map(|outcome| outcome.verdict),
+            outcome_text: outcome
+                .map(|outcome| describe_outcome(outcome.verdict, outcome.after_calls)),
         }))
     }
 }
@@ -272,7 +283,11 @@ pub(super) fn title(entry: &Entry, kind: StepKind) -> String {
         }
         StepKind::Turn | StepKind::Outcome | StepKind::Run | StepKind::Note => {
             let text = start(&described.text, MAX_READ_FOR_TITLE);
-            short_line(&format!("{} {text}", described.label))
+            match described.label {
+                // The text itself says what it is about.
+                "about" => short_line(text),
+                label => short_line(&format!("{label} {text}")),
+            }
         }
     };
     if line.is_empty() { described.label.to_owned() } else { line }

@@ -111,7 +111,7 @@ fn a_night_with_a_loop_is_told_in_one_page() {
                Error response from daemon: driver failed programming external connectivity on endpoint
                billing-postgres-1: Bind for 0.0.0.0:5432 failed: port is already alloc…
           3 ×  ran "cargo test" (a failing check)
-               test result: FAILED. 14 passed; 1 failed
+               assertion failed: left: 437.10 right: 437.1
 
     38 files written or edited
       .env.test, compose.yaml, migrations/0015.sql, src/account/queries.rs, src/account/rows.rs,
@@ -148,7 +148,7 @@ fn the_first_sentences_say_how_a_night_went() {
     insta::assert_snapshot!(opening("night-died"), @r#"
     It has no recorded end: it stopped or was killed at 02:07, after 2 h 57 min.
     Its last call, Bash idf.py fullclean && idf.py build, began at 02:07 and has no result. It ran
-    "idf.py" 16 times with the same failure from 00:42 to 02:06. midcourse spoke four times; the problem
+    "idf.py" 16 times with the same failure from 00:37 to 02:06. midcourse spoke four times; the problem
     was still there after three of these messages.
     "#);
 }

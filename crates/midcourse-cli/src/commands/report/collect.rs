@@ -88,8 +88,8 @@ pub(crate) fn collect(
     models.sort_by_key(|model| std::cmp::Reverse(model.tokens.input));
     let mut failing: Vec<FailingCalls> = Vec::new();
     failing.extend(sums.failing.into_iter().map(|((text, kind, refused), calls)| {
-        let Failing { count, last, error } = calls;
-        FailingCalls { text, kind, refused, count, last, error }
+        let Failing { count, first, last, error } = calls;
+        FailingCalls { text, kind, refused, count, first, last, error }
     }));
     failing.sort_by(|one, other| other.count.cmp(&one.count).then(one.text.cmp(&other.text)));
     let mut files: Vec<ChangedFile> = Vec::new();

@@ -157,7 +157,9 @@ pub(crate) struct FailingCalls {
     /// Whether the calls were refused before they ran.
     pub(crate) refused: bool,
     pub(crate) count: u64,
-    /// The latest of these calls.
+    /// Where the first of these calls ended.
+    pub(crate) first: RecordRef,
+    /// Where the latest of these calls ended.
     pub(crate) last: RecordRef,
     /// The line of its result that says most about the failure.
     pub(crate) error: String,

@@ -60,9 +60,10 @@ pub(super) struct Sums {
     pub(super) open_calls: Vec<CallRef>,
 }
 
-/// Failing calls of one kind: how many, and the latest with its error.
+/// Failing calls of one kind: how many, the first, and the latest with its error.
 pub(super) struct Failing {
     pub(super) count: u64,
+    pub(super) first: RecordRef,
     pub(super) last: RecordRef,
     pub(super) error: String,
 }
@@ -313,8 +314,10 @@ impl Pass<'_> {
                 _ => "".into(),
             };
             let error = error_line(&error);
-            let count = self.sums.failing.get(&key).map_or(0, |failing| failing.count);
-            self.sums.failing.insert(key, Failing { count: count + 1, last: record, error });
+            let known = self.sums.failing.remove(&key);
+            let (count, first) = known.map_or((0, record.clone()), |it| (it.count, it.first));
+            let failing = Failing { count: count + 1, first, last: record, error };
+            self.sums.failing.insert(key, failing);
         }
     }
 

@@ -53,6 +53,15 @@ mod tests {
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.retain(|name| name != "index.html");
         names.sort();
+        // Without its line in the page, a module is only found when another one imports it, which
+        // costs a round trip each.
+        let index = include_str!("page/index.html");
+        for name in names.iter().filter(|name| name.ends_with(".js") && *name != "types.js") {
+            assert!(
+                index.contains(&format!("/assets/{name}\"")),
+                "index.html does not name {name}"
+            );
+        }
         let mut embedded: Vec<&str> = FILES.iter().map(|(name, _)| *name).collect();
         embedded.sort_unstable();
         assert_eq!(embedded, names);

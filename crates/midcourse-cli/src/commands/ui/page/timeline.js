@@ -16,7 +16,9 @@ import { plain } from "./foreign.js";
 /** @import {Bracket} from "./frame_paint.js" */
 
 export const LANE_HEIGHT = 24;
+/** More subagents than this share a smaller part of the window, in which they are scrolled. */
 const MAX_LANES_SHOWN = 8;
+const LANES_SHOWN_OF_MANY = 4;
 /** A running run has a new scale when it is so much longer than the one that is drawn. */
 const LATE_MS = 2000;
 const BESIDE_PX = 160;
@@ -103,7 +105,7 @@ export class Timeline {
   /** @param {{outline: Outline, name: string}[]} subagents */
   setSubagents(subagents) {
     this.lanes = [this.lane, ...subagents.map(({ outline, name }) => new Lane(outline, name))];
-    const shown = Math.min(subagents.length, MAX_LANES_SHOWN);
+    const shown = subagents.length > MAX_LANES_SHOWN ? LANES_SHOWN_OF_MANY : subagents.length;
     this.subHost.hidden = shown === 0;
     this.subHost.style.height = `${shown * LANE_HEIGHT + (subagents.length > shown ? 10 : 0)}px`;
     this.laneText.textContent = `The timeline has a lane for each of the ${subagents.length} subagents. The summary lists them.`;
