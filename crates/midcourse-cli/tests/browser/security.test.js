@@ -16,6 +16,7 @@ const PATHS = [
   "/api/runs", "/api/runs/night-looped", "/api/runs/night-looped/outline", "/api/runs/night-looped/entries",
   "/api/runs/night-looped/entries/3", "/api/runs/night-looped/text/3?pointer=/args", "/api/runs/night-looped/records/3",
   "/api/runs/night-looped/report", "/api/runs/night-looped/report.html", "/api/runs/night-looped/why/3",
+  "/api/runs/night-looped/why/3/rungs",
   "/api/search?words=postgres", "/api/compare?a=night-clean&b=night-looped", "/api/events", "/api/events?run=night-looped",
   "/api/nothing",
 ];
