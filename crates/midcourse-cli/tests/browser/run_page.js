@@ -43,7 +43,8 @@ export class RunPage {
   async press(key, seq) {
     await this.page.keyboard.press(key);
     await this.waitForSelected(seq);
-    assert.match(this.page.url(), new RegExp(`/${seq}$`), `the address is the permalink of the step (${key})`);
+    // The address is the permalink of the step, once the reader stays there for a moment.
+    await this.page.waitForURL(new RegExp(`/${seq}$`));
   }
 
   /** The number of different colours on the canvas of the timeline. */

@@ -11,7 +11,7 @@ import { RunPage } from "./run_page.js";
 import { forkedRuns, manyRuns } from "./stores.js";
 
 const folder = process.env.MIDCOURSE_BROWSER_IMAGES;
-const MAX_BYTES = 150_000;
+const MAX_BYTES = 250_000;
 
 test("pictures", { skip: folder ? false : "only with --screenshots" }, async () => {
   mkdirSync(folder, { recursive: true });

@@ -2,7 +2,7 @@
 // The view of one run: loads it, and connects its head, timeline, steps, summary and the panel that
 // says why midcourse spoke.
 
-import { fetchReport, fetchRun } from "./api.js";
+import { ApiError, fetchReport, fetchRun } from "./api.js";
 import { runPath } from "./address.js";
 import { announce, el, fill } from "./dom.js";
 import { count } from "./format.js";
@@ -132,7 +132,7 @@ export class RunView {
         timeline.schedule();
         if (this.unseen > 0 && this.steps?.list.isAtEnd()) this.#setUnseen(0);
       },
-      failed: (error) => this.context.fail(error),
+      failed: (error) => this.#loadingFailed(error),
     });
     this.ends.push(() => this.steps?.destroy(), () => this.panel?.destroy(), bindKeys(runKeys(this)));
     this.panel.setLive(this.isRunning ? true : null);
@@ -167,7 +167,12 @@ export class RunView {
     let drawnAt = 0;
     const work = async () => {
       for (let lane = waiting.shift(); lane; lane = waiting.shift()) {
-        await lane.outline.load(() => {}, this.controller.signal);
+        try {
+          await lane.outline.load(() => {}, this.controller.signal);
+        } catch {
+          // The page works without this lane; it is loaded again after the next connection.
+          this.outlines.delete(lane.outline.runId);
+        }
         if (performance.now() - drawnAt < LANES_DRAWN_MS && waiting.length > 0) continue;
         drawnAt = performance.now();
         this.panel?.timeline.changed();
@@ -204,8 +209,24 @@ export class RunView {
     this.ends.push(follow(this.id, this.outline.cursor, {
       outline: (page) => this.#changed(page),
       run: (run) => this.#runChanged(run),
-      state: (isConnected) => this.panel?.setLive(this.isRunning || !isConnected ? isConnected : null),
+      state: (isConnected) => {
+        this.panel?.setLive(this.isRunning || !isConnected ? isConnected : null);
+        if (isConnected) this.#catchUp();
+      },
     }));
+  }
+
+  /** Loads what could not be loaded while the server was away. */
+  #catchUp() {
+    this.steps?.list.schedule();
+    if (this.subagents.slice(0, MAX_LANES).some((run) => !this.outlines.has(run.run_id))) void this.#loadLanes();
+  }
+
+  /** @param {unknown} error */
+  #loadingFailed(error) {
+    // The badge says that the server is away, and the rest is loaded when it is back.
+    const isAway = error instanceof ApiError && error.status === 0;
+    if (!isAway) this.context.fail(error);
   }
 
   /** @param {OutlinePage} page */
