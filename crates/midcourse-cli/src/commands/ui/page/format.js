@@ -84,7 +84,7 @@ export function size(characters) {
 /** @param {number | null | undefined} usd */
 export function cost(usd) {
   if (usd === null || usd === undefined) return "";
-  return `$${usd < 0.01 && usd > 0 ? "<0.01" : usd.toFixed(2)}`;
+  return usd < 0.01 && usd > 0 ? "<$0.01" : `$${usd.toFixed(2)}`;
 }
 
 /** All tokens that a run used. @param {Tokens | null} tokens */

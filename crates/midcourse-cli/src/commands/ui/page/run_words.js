@@ -76,5 +76,5 @@ export function tokenWords(run) {
 export function costWords(run) {
   if (run.cost_usd !== null) return cost(run.cost_usd);
   const estimate = run.estimated_cost_usd;
-  return estimate === null || estimate === undefined ? "" : el("span", { title: "estimated from list prices" }, `≈ ${cost(estimate)}`);
+  return estimate === null || estimate === undefined ? "" : el("span", { title: "estimated from list prices" }, estimate > 0 && estimate < 0.01 ? cost(estimate) : `≈ ${cost(estimate)}`);
 }
