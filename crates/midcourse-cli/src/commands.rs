@@ -18,7 +18,6 @@ mod export;
 mod hook;
 mod import;
 mod input_files;
-mod input_line;
 mod install;
 mod json;
 mod list;

@@ -34,6 +34,7 @@ use midcourse::{
     Source, Timestamp, TrajectoryPayload,
 };
 
+pub(crate) use claude_code::session as claude_code_session;
 pub(crate) use claude_code::status_line::{self, StatusLine};
 pub(crate) use hook_settings::{HookSettings, InstalledHook, midcourse_arguments, option_value};
 pub(crate) use reply::ReplyForm;

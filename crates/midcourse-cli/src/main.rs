@@ -16,6 +16,7 @@ mod duration;
 mod formats;
 mod handoff;
 mod hosts;
+mod input_line;
 mod json_edit;
 mod log;
 #[cfg(feature = "ui")]
@@ -24,6 +25,8 @@ mod page_data;
 mod proxy;
 mod run_settings;
 mod scenario;
+mod session_file;
+mod session_format;
 mod shell;
 mod size;
 mod terminal;

@@ -1,206 +1,249 @@
-//! `midcourse import`: stores runs from files.
+//! `midcourse import`: stores runs from files, in any format that `session_format` knows.
 
-use std::collections::HashMap;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Write as _, stdin, stdout};
+use std::collections::{BTreeMap, HashSet};
+use std::io::{Write as _, stdin, stdout};
 use std::path::{Path, PathBuf};
 
-use crate::formats::events::{ParsedRun, parse_run};
-use crate::formats::records::{LineDefaults, parse_line};
-use anyhow::{Context as _, Result};
-use clap::ValueEnum;
-use midcourse::{Channel, ForeignRecord, Imported, Source, Store, Timestamp, now};
-use serde_json::json;
+use anyhow::{Result, bail};
+use midcourse::{ForeignRecord, Imported, RunId, Store, now};
+use serde_json::{Value, json};
 
-use super::input_line::read_line;
-use super::open;
+use super::input_files::{InputFile, find_session_files};
+use super::{columns, open};
+use crate::display::one_line;
+use crate::session_file::{Counts, SessionFile};
+use crate::session_format::{
+    FORMATS, FileReport, ReadError, SessionFormat, read_file, read_stream,
+};
 use crate::terminal::warn;
 
-/// Records are imported in transactions of about this many records. A run in the `events` format is
-/// never split, so a transaction can be larger.
+/// Records are imported in transactions of about this many records.
 const BATCH_RECORDS: usize = 500;
 
-/// Maximum number of invalid lines for which a warning is printed. Further invalid lines are only
-/// counted.
-const MAX_SHOWN_ERRORS: u64 = 5;
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Format {
-    /// Trajectory records, one JSON object per line.
-    Records,
-    /// Runs of any agent, one JSON object per line (see docs/measuring.md).
-    Events,
-}
+/// Maximum number of problems for which a warning is printed. Further problems are only counted.
+const MAX_SHOWN_PROBLEMS: usize = 5;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Import these files; `-` is standard input.
+    /// Import these files, and session files in these directories; `-` is standard input.
     #[arg(required = true)]
-    files: Vec<PathBuf>,
-    /// Read files of this format.
-    #[arg(long, value_enum, default_value = "records")]
-    format: Format,
+    paths: Vec<PathBuf>,
+    /// Read files of this format; `auto` recognises it.
+    #[arg(long, default_value = "auto", value_parser = parse_format, help = format_help())]
+    format: FormatChoice,
+    /// List every kind of line, and what became of it.
+    #[arg(long)]
+    kinds: bool,
     /// Print the counts as JSON.
     #[arg(long)]
     json: bool,
 }
 
+/// `None` means that the format is recognised.
+#[derive(Clone, Copy)]
+pub(super) struct FormatChoice(pub(super) Option<&'static SessionFormat>);
+
+pub(super) fn parse_format(name: &str) -> Result<FormatChoice> {
+    let names = || FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", ");
+    match SessionFormat::named(name) {
+        Some(format) => Ok(FormatChoice(Some(format))),
+        None if name == "auto" => Ok(FormatChoice(None)),
+        None => bail!("unknown format; use auto or one of: {}", names()),
+    }
+}
+
+/// The help text of `--format`, with every format.
+pub(super) fn format_help() -> String {
+    let line = |format: &SessionFormat| format!("\n{:>16}  {}", format.name, format.about);
+    let formats: String = FORMATS.iter().map(line).collect();
+    format!("Read files of this format; `auto` recognises it:{formats}")
+}
+
+/// What was read from all files of one format.
+#[derive(Default)]
+struct FormatTotal {
+    files: u64,
+    counts: Counts,
+}
+
 #[derive(Default)]
 struct Total {
     imported: Imported,
-    /// Number of lines that could not be parsed completely.
-    unreadable: u64,
+    formats: BTreeMap<&'static str, FormatTotal>,
+    runs: HashSet<RunId>,
+    /// Files in directories whose format is not known.
+    unrecognised: Vec<PathBuf>,
+    problems: usize,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let mut readers: Vec<(String, Box<dyn BufRead>)> = Vec::new();
-    for file in &arguments.files {
-        let name = file.display().to_string();
-        if file == Path::new("-") {
-            readers.push((name, Box::new(stdin().lock())));
-        } else {
-            let file = File::open(file).with_context(|| format!("cannot read {name}"))?;
-            readers.push((name, Box::new(BufReader::new(file))));
-        }
-    }
+    let files = find_session_files(&arguments.paths)?;
     let mut store = open::to_write()?;
     let mut total = Total::default();
-    for (name, reader) in readers {
-        import_file(&mut store, reader, &name, arguments.format, &mut total)?;
-    }
-    let Imported { new, duplicates, merged, conflicts, renumbered } = total.imported;
-    let read = new.saturating_add(duplicates).saturating_add(merged).saturating_add(conflicts);
-    anyhow::ensure!(
-        read > 0 || total.unreadable == 0,
-        "none of the {} lines could be read; check `--format`",
-        total.unreadable
-    );
-    let mut out = stdout().lock();
-    if arguments.json {
-        let line = json!({"new": new, "duplicate": duplicates, "merged": merged,
-                          "conflict": conflicts,
-                          "renumbered": renumbered, "unreadable": total.unreadable});
-        writeln!(out, "{line}")?;
-        return Ok(());
-    }
-    writeln!(out, "Imported {new} records; {duplicates} were already stored.")?;
-    for (count, meaning) in [
-        (merged, "merged into stored records that missed some fields"),
-        (conflicts, "conflicting duplicates; kept the stored version"),
-        (
-            renumbered,
-            "stored with another seq, because the stored run has grown or the file has gaps",
-        ),
-        (total.unreadable, "lines not read, or not to their end"),
-    ] {
-        if count > 0 {
-            writeln!(out, "{count:>6} {meaning}")?;
-        }
-    }
-    Ok(())
-}
-
-fn import_file(
-    store: &mut Store,
-    mut reader: Box<dyn BufRead>,
-    name: &str,
-    format: Format,
-    total: &mut Total,
-) -> Result<()> {
-    let bar = open::progress(0, "importing");
-    let mut line_keys = LineKeys::default();
-    let now = now();
-    let mut batch = Vec::new();
-    let mut bytes = Vec::new();
-    for number in 1_u64.. {
-        bytes.clear();
-        let read = read_line(&mut reader, &mut bytes);
-        let is_end = !read.with_context(|| format!("cannot read {name}"))?;
-        if batch.len() >= BATCH_RECORDS || is_end {
-            bar.inc(u64::try_from(batch.len()).unwrap_or_default());
-            add(&mut total.imported, store.import(std::mem::take(&mut batch))?);
-        }
-        if is_end {
-            break;
-        }
-        if bytes.trim_ascii().is_empty() {
-            continue;
-        }
-        let problem = match format {
-            Format::Records => match parse_record(&bytes, now) {
-                Ok(mut record) => {
-                    line_keys.assign(&mut record, &bytes);
-                    batch.push(record);
-                    None
-                }
-                Err(error) => Some(format!("skipped: {error:#}")),
-            },
-            Format::Events => {
-                let run = parse_run(&bytes, now, number);
-                let problem = parse_problem(&run);
-                if !run.is_empty() {
-                    batch.extend(run.into_records());
-                }
-                problem
-            }
+    let bytes = files.iter().map(InputFile::len).sum();
+    let bar = open::progress(bytes, "importing");
+    for file in &files {
+        let mut batch = Batch { store: &mut store, records: Vec::new(), total: &mut total };
+        let take = |records: &mut Vec<ForeignRecord>, bytes: u64| {
+            bar.inc(bytes);
+            batch.add(records)
         };
-        if let Some(problem) = problem {
-            total.unreadable += 1;
-            if total.unreadable <= MAX_SHOWN_ERRORS {
-                warn(&format!("{name}:{number}: {problem}"));
+        let format = arguments.format.0;
+        let read = if file.path == Path::new("-") {
+            let session = SessionFile { path: &file.path, modified: now() };
+            read_stream(stdin().lock(), &session, format, take)
+        } else {
+            read_file(&file.path, format, take)
+        };
+        let name = file.path.display();
+        match read {
+            Ok(report) => {
+                batch.flush()?;
+                total.add_file(&file.path, &report);
             }
+            Err(ReadError::UnknownFormat | ReadError::Empty) if file.is_in_directory => {
+                total.unrecognised.push(file.path.clone());
+            }
+            Err(ReadError::Caller(error)) => return Err(error),
+            Err(error) => bail!("{name}: {error}"),
         }
     }
     bar.finish_and_clear();
-    Ok(())
+    if arguments.json {
+        writeln!(stdout().lock(), "{}", total.json())?;
+        return Ok(());
+    }
+    total.print(arguments.kinds)
 }
 
-fn parse_record(line: &[u8], at: Timestamp) -> Result<ForeignRecord> {
-    let defaults = LineDefaults {
-        run_id: None,
-        source: Source::new("import", Channel::Import),
-        at,
-        // A record that names no version has the format from before there were versions.
-        schema_version: 0,
-        decision_point: None,
-    };
-    let line = std::str::from_utf8(line).context("not valid UTF-8")?;
-    Ok(parse_line(line.trim(), &defaults)?)
+/// Records that have been read and not stored yet.
+struct Batch<'a> {
+    store: &'a mut Store,
+    records: Vec<ForeignRecord>,
+    total: &'a mut Total,
 }
 
-/// Describes which parts of a run could not be parsed; `None` if the whole run was parsed.
-fn parse_problem(run: &ParsedRun) -> Option<String> {
-    match (&run.parse_error, run.skipped_events) {
-        (None, 0) => None,
-        (None, skipped) => Some(format!("skipped {skipped} invalid events")),
-        (Some(error), _) => Some(format!("used only what comes before the error: {error}")),
+impl Batch<'_> {
+    fn add(&mut self, records: &mut Vec<ForeignRecord>) -> Result<()> {
+        self.records.append(records);
+        if self.records.len() >= BATCH_RECORDS { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let records = std::mem::take(&mut self.records);
+        for event in records.iter().flat_map(|record| &record.events) {
+            if !self.total.runs.contains(&event.run.run_id) {
+                self.total.runs.insert(event.run.run_id.clone());
+            }
+        }
+        let Imported { new, duplicates, merged, conflicts, renumbered } =
+            self.store.import(records)?;
+        let imported = &mut self.total.imported;
+        imported.new += new;
+        imported.duplicates += duplicates;
+        imported.merged += merged;
+        imported.conflicts += conflicts;
+        imported.renumbered += renumbered;
+        Ok(())
     }
 }
 
-/// Gives keys to records without a sequence number, so that importing a file again adds no
-/// duplicates. A key consists of a hash of the line and a number, which tells equal lines of a file
-/// apart: 1 for the first such line, 2 for the second. The map counts the lines with each hash.
-#[derive(Default)]
-struct LineKeys(HashMap<u64, u64>);
+impl Total {
+    fn add_file(&mut self, path: &Path, report: &FileReport) {
+        let total = self.formats.entry(report.format.name).or_default();
+        total.files += 1;
+        total.counts.add_all(&report.counts);
+        for (line, problem) in &report.problems {
+            self.problems += 1;
+            if self.problems <= MAX_SHOWN_PROBLEMS {
+                warn(&format!("{}:{line}: {problem}", path.display()));
+            }
+        }
+    }
 
-impl LineKeys {
-    fn assign(&mut self, record: &mut ForeignRecord, line: &[u8]) {
-        if record.seq.is_some() {
-            return;
+    fn unused(&self) -> (u64, u64) {
+        let totals = self.formats.values().map(|format| format.counts.total());
+        totals.fold((0, 0), |sum, total| (sum.0 + total.unknown, sum.1 + total.invalid))
+    }
+
+    fn print(&self, with_kinds: bool) -> Result<()> {
+        let mut out = stdout().lock();
+        let Imported { new, duplicates, merged, conflicts, renumbered } = self.imported;
+        let runs = self.runs.len();
+        for (name, format) in &self.formats {
+            let files = format.files;
+            writeln!(out, "Read {files} {} as {name}.", plural(files, "file", "files"))?;
         }
-        let hash = xxhash_rust::xxh3::xxh3_64(line.trim_ascii());
-        let count = self.0.entry(hash).or_default();
-        *count += 1;
-        for event in record.events.iter_mut().filter(|event| event.fact.is_none()) {
-            event.fact = Some(format!("line:{hash:x}:{count}").into());
+        let of_runs = format!("of {runs} {}", if runs == 1 { "run" } else { "runs" });
+        writeln!(out, "Imported {new} records {of_runs}; {duplicates} were already stored.")?;
+        let (unknown, invalid) = self.unused();
+        for (count, meaning) in [
+            (merged, "merged into stored records that missed some fields"),
+            (conflicts, "conflicting duplicates; kept the stored version"),
+            (
+                renumbered,
+                "stored with another seq, because the stored run has grown or the file has gaps",
+            ),
+            (invalid, "lines or parts that could not be read, or not to their end"),
+            (unknown, "lines or parts of a kind that midcourse does not know (see --kinds)"),
+        ] {
+            if count > 0 {
+                writeln!(out, "{count:>6} {meaning}")?;
+            }
         }
+        if let Some(first) = self.unrecognised.first() {
+            let (count, first) = (self.unrecognised.len(), one_line(&first.to_string_lossy(), 100));
+            writeln!(
+                out,
+                "{count:>6} files whose format is not known were left out, such as {first}"
+            )?;
+        }
+        if with_kinds {
+            for (name, format) in &self.formats {
+                writeln!(out, "\n{name}:")?;
+                print_kinds(&mut out, &format.counts)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn json(&self) -> Value {
+        let Imported { new, duplicates, merged, conflicts, renumbered } = self.imported;
+        let (unknown, invalid) = self.unused();
+        let formats: serde_json::Map<String, Value> = self
+            .formats
+            .iter()
+            .map(|(name, format)| {
+                let kinds: serde_json::Map<String, Value> = format
+                    .counts
+                    .iter()
+                    .map(|(kind, counts)| {
+                        let value = json!({"used": counts.used, "ignored": counts.ignored,
+                                           "unknown": counts.unknown, "invalid": counts.invalid});
+                        (kind.to_owned(), value)
+                    })
+                    .collect();
+                ((*name).to_owned(), json!({"files": format.files, "kinds": kinds}))
+            })
+            .collect();
+        let unrecognised: Vec<String> =
+            self.unrecognised.iter().map(|path| path.display().to_string()).collect();
+        json!({"new": new, "duplicate": duplicates, "merged": merged, "conflict": conflicts,
+               "renumbered": renumbered, "unreadable": invalid, "unknown": unknown,
+               "runs": self.runs.len(), "formats": formats, "unrecognised_files": unrecognised})
     }
 }
 
-fn add(total: &mut Imported, more: Imported) {
-    total.new += more.new;
-    total.duplicates += more.duplicates;
-    total.merged += more.merged;
-    total.conflicts += more.conflicts;
-    total.renumbered += more.renumbered;
+const fn plural(count: u64, one: &'static str, many: &'static str) -> &'static str {
+    if count == 1 { one } else { many }
+}
+
+fn print_kinds(out: &mut impl std::io::Write, counts: &Counts) -> Result<()> {
+    let mut table = columns::table(["KIND", "USED", "IGNORED", "UNKNOWN", "INVALID"]);
+    let cell = |count: u64| if count == 0 { String::new() } else { count.to_string() };
+    for (kind, counts) in counts.iter() {
+        let counts = [counts.used, counts.ignored, counts.unknown, counts.invalid].map(cell);
+        table.add_row(std::iter::once(one_line(kind, 60)).chain(counts));
+    }
+    columns::print(out, table, 1..5)
 }

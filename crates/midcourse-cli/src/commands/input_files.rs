@@ -4,6 +4,40 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
+/// Extensions of the files that are read in a directory of session files.
+const SESSION_EXTENSIONS: [&str; 5] = ["eval", "json", "jsonl", "ndjson", "traj"];
+
+/// A file that a command reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct InputFile {
+    pub(super) path: PathBuf,
+    /// Whether the file was found in a directory. Otherwise the user named it.
+    pub(super) is_in_directory: bool,
+}
+
+impl InputFile {
+    pub(super) fn len(&self) -> u64 {
+        self.path.metadata().map_or(0, |metadata| metadata.len())
+    }
+}
+
+/// Returns the files that `paths` names. A directory stands for all files with an extension of
+/// session files inside it, at any depth, sorted by path.
+pub(super) fn find_session_files(paths: &[PathBuf]) -> Result<Vec<InputFile>> {
+    let mut files = Vec::new();
+    for path in paths {
+        let context = || format!("cannot read {}", path.display());
+        if path != Path::new("-") && path.metadata().with_context(context)?.is_dir() {
+            let mut found = Vec::new();
+            search(path, &SESSION_EXTENSIONS, &mut found).with_context(context)?;
+            files.extend(found.into_iter().map(|path| InputFile { path, is_in_directory: true }));
+        } else {
+            files.push(InputFile { path: path.clone(), is_in_directory: false });
+        }
+    }
+    Ok(files)
+}
+
 /// Returns the files that `paths` names. A directory stands for all files with this extension
 /// inside it, at any depth, sorted by path.
 pub(super) fn find_files(paths: &[PathBuf], extension: &str) -> Result<Vec<PathBuf>> {
@@ -11,7 +45,7 @@ pub(super) fn find_files(paths: &[PathBuf], extension: &str) -> Result<Vec<PathB
     for path in paths {
         let context = || format!("cannot read {}", path.display());
         if path.metadata().with_context(context)?.is_dir() {
-            search(path, extension, &mut files).with_context(context)?;
+            search(path, &[extension], &mut files).with_context(context)?;
         } else {
             files.push(path.clone());
         }
@@ -19,7 +53,7 @@ pub(super) fn find_files(paths: &[PathBuf], extension: &str) -> Result<Vec<PathB
     Ok(files)
 }
 
-fn search(directory: &Path, extension: &str, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
+fn search(directory: &Path, extensions: &[&str], files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     let mut entries: Vec<(PathBuf, bool)> = std::fs::read_dir(directory)?
         .map(|entry| {
             let entry = entry?;
@@ -30,9 +64,13 @@ fn search(directory: &Path, extension: &str, files: &mut Vec<PathBuf>) -> std::i
         .collect::<std::io::Result<_>>()?;
     entries.sort_unstable();
     for (path, is_directory) in entries {
+        let has_extension = || {
+            let extension = path.extension().and_then(|extension| extension.to_str());
+            extension.is_some_and(|extension| extensions.contains(&extension))
+        };
         if is_directory {
-            search(&path, extension, files)?;
-        } else if path.extension().is_some_and(|found| found == extension) && path.is_file() {
+            search(&path, extensions, files)?;
+        } else if has_extension() && path.is_file() {
             files.push(path);
         }
     }

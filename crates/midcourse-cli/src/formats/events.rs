@@ -10,8 +10,8 @@ use std::borrow::Cow;
 
 use compact_str::{CompactString, ToCompactString as _};
 use midcourse::{
-    AgentMessage, Channel, Event, ForeignRecord, RunId, RunIdentity, RunOutcome, Source, Timestamp,
-    ToolResult, TrajectoryPayload,
+    AgentMessage, Channel, DecisionPoint, Event, ForeignRecord, RunId, RunIdentity, RunOutcome,
+    Source, Timestamp, ToolResult, TrajectoryPayload,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -21,9 +21,40 @@ mod line;
 mod text;
 mod time;
 
+use crate::session_file::{Fate, Found, Head, SessionFile, SessionReader};
+
 use line::LineParts;
 use text::{AnyText, Arguments, RawWire};
 use time::EventTime;
+
+pub(crate) fn recognises(head: &Head<'_>) -> bool {
+    head.lines.iter().any(|line| line.get("events").is_some_and(Value::is_array))
+        || (head.lines.is_empty() && head.has_keys(&["run_id", "events"]))
+}
+
+pub(crate) fn reader(file: &SessionFile<'_>) -> Box<dyn SessionReader> {
+    Box::new(Reader { at: file.modified, lines: 0 })
+}
+
+struct Reader {
+    at: Timestamp,
+    lines: u64,
+}
+
+impl SessionReader for Reader {
+    fn read(&mut self, bytes: &[u8], found: &mut Found) {
+        self.lines += 1;
+        let run = parse_run(bytes, self.at, self.lines);
+        if let Some(problem) = run.problem() {
+            found.invalid("run", problem);
+        } else {
+            found.count("run", Fate::Used);
+        }
+        if !run.is_empty() {
+            found.records.extend(run.into_records());
+        }
+    }
+}
 
 /// A run parsed from one line.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,9 +87,20 @@ impl ParsedRun {
         self.events.is_empty() && self.parse_error.is_some()
     }
 
+    /// Describes which parts of the run could not be parsed; `None` if the whole run was parsed.
+    pub(crate) fn problem(&self) -> Option<String> {
+        match (&self.parse_error, self.skipped_events) {
+            (None, 0) => None,
+            (None, skipped) => Some(format!("skipped {skipped} invalid events")),
+            (Some(error), _) => Some(format!("used only what comes before the error: {error}")),
+        }
+    }
+
     /// Converts the run to records for a store. Each record has a key, which is a call id or the
     /// position of the event. The store drops a second record with the same key, so importing the
     /// run again adds no duplicates.
+    /// The last record of each event has the decision point at which midcourse could have
+    /// delivered a message.
     pub(crate) fn into_records(self) -> Vec<ForeignRecord> {
         let source = Source::new(self.source.as_deref().unwrap_or("import"), Channel::Import);
         let record = |at: Timestamp, key: String, payload: TrajectoryPayload| {
@@ -74,6 +116,9 @@ impl ParsedRun {
             for payload in &event.payloads {
                 let key = format!("event:{}", event.position);
                 records.push(record(event.at, key, payload.clone()));
+            }
+            if let Some(last) = records.last_mut().and_then(|record| record.events.last_mut()) {
+                last.decision_point = Some(DecisionPoint::PreToolSelection);
             }
         }
         if let Some(success) = self.success {

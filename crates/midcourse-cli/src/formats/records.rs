@@ -4,12 +4,78 @@
 //! Only the payload is required; every other field has a default. If the kind of a payload is
 //! unknown, the whole line is kept in a payload of the kind `Unread`.
 
+use std::collections::HashMap;
+
 use midcourse::{
     Channel, DecisionPoint, Event, FactKey, ForeignRecord, RunId, RunIdentity, Source, Timestamp,
     TrajectoryPayload,
 };
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+use crate::session_file::{Fate, Found, Head, SessionFile, SessionReader};
+
+pub(crate) fn recognises(head: &Head<'_>) -> bool {
+    let is_record = |line: &Map<String, Value>| {
+        line.get("payload").is_some_and(|payload| payload.get("kind").is_some())
+            && line.contains_key("run_id")
+    };
+    head.lines.iter().any(is_record)
+}
+
+pub(crate) fn reader(file: &SessionFile<'_>) -> Box<dyn SessionReader> {
+    let defaults = LineDefaults {
+        run_id: None,
+        source: Source::new("import", Channel::Import),
+        at: file.modified,
+        // A record that names no version has the format from before there were versions.
+        schema_version: 0,
+        decision_point: None,
+    };
+    Box::new(Reader { defaults, line_keys: LineKeys::default() })
+}
+
+struct Reader {
+    defaults: LineDefaults,
+    line_keys: LineKeys,
+}
+
+impl SessionReader for Reader {
+    fn read(&mut self, bytes: &[u8], found: &mut Found) {
+        let Ok(line) = std::str::from_utf8(bytes) else {
+            return found.invalid("(invalid line)", "not valid UTF-8");
+        };
+        match parse_line(line, &self.defaults) {
+            Ok(mut record) => {
+                self.line_keys.assign(&mut record, bytes);
+                let kind = record.events.first().map_or("", |event| event.payload.kind());
+                found.count(kind, Fate::Used);
+                found.records.push(record);
+            }
+            Err(error) => found.invalid("(invalid line)", error),
+        }
+    }
+}
+
+/// Gives keys to records without a sequence number, so that importing a file again adds no
+/// duplicates. A key consists of a hash of the line and a number, which tells equal lines of a file
+/// apart: 1 for the first such line, 2 for the second. The map counts the lines with each hash.
+#[derive(Default)]
+struct LineKeys(HashMap<u64, u64>);
+
+impl LineKeys {
+    fn assign(&mut self, record: &mut ForeignRecord, line: &[u8]) {
+        if record.seq.is_some() {
+            return;
+        }
+        let hash = xxhash_rust::xxh3::xxh3_64(line);
+        let count = self.0.entry(hash).or_default();
+        *count += 1;
+        for event in record.events.iter_mut().filter(|event| event.fact.is_none()) {
+            event.fact = Some(format!("line:{hash:x}:{count}").into());
+        }
+    }
+}
 
 /// Values for fields that a line leaves out.
 #[derive(Debug, Clone)]

@@ -8,6 +8,7 @@
 mod decode;
 mod install;
 mod sample;
+pub(crate) mod session;
 pub(crate) mod status_line;
 mod transcript;
 

@@ -18,7 +18,7 @@ use crate::formats::events::parse_run;
 use anyhow::{Context as _, Result};
 use midcourse::{Timestamp, now};
 
-use crate::commands::input_line::read_line;
+use crate::input_line::read_line;
 
 /// Maximum number of lines that are passed to another thread together, as one batch.
 const BATCH_LINES: usize = 32;

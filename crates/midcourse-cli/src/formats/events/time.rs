@@ -6,6 +6,8 @@ use std::borrow::Cow;
 use midcourse::Timestamp;
 use serde::Deserialize;
 
+use crate::session_file::parse_time;
+
 /// A start time of at least this number is in milliseconds since 1970, a smaller number in seconds.
 /// As seconds, this number would be a date in the year 5138.
 const MIN_MILLISECONDS: f64 = 1e11;
@@ -32,7 +34,7 @@ impl EventTime<'_> {
                 };
                 Some(Timestamp::from_unix_ms(at))
             }
-            Self::Date(date) => parse_date(date),
+            Self::Date(date) => parse_time(date),
         }
     }
 
@@ -40,7 +42,7 @@ impl EventTime<'_> {
     pub(super) fn date(&self) -> Option<Timestamp> {
         match self {
             Self::Number(_) => None,
-            Self::Date(date) => parse_date(date),
+            Self::Date(date) => parse_time(date),
         }
     }
 
@@ -52,7 +54,7 @@ impl EventTime<'_> {
                 milliseconds(number / 1_000.0).map(Timestamp::from_unix_ms)
             }
             Self::Number(number) => milliseconds(*number).map(Timestamp::from_unix_ms),
-            Self::Date(date) => parse_date(date),
+            Self::Date(date) => parse_time(date),
         }
     }
 }
@@ -60,9 +62,4 @@ impl EventTime<'_> {
 fn milliseconds(seconds: f64) -> Option<u64> {
     let duration = std::time::Duration::try_from_secs_f64(seconds).ok()?;
     u64::try_from(duration.as_millis()).ok().filter(|ms| *ms < u64::MAX / 4)
-}
-
-fn parse_date(date: &str) -> Option<Timestamp> {
-    let date: jiff::Timestamp = date.parse().ok()?;
-    u64::try_from(date.as_millisecond()).ok().map(Timestamp::from_unix_ms)
 }

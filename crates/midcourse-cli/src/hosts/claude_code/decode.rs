@@ -24,7 +24,7 @@ const TOKEN_EVENTS: [&str; 6] =
 
 /// Some prompts are written by Claude Code, not by the user. Each entry is the text with which such
 /// a prompt begins, and the kind of custom message as which the prompt is stored.
-const GENERATED_PROMPTS: [(&str, &str); 3] = [
+pub(super) const GENERATED_PROMPTS: [(&str, &str); 3] = [
     ("<task-notification>", "task_notification"),
     ("<teammate-message", "teammate_message"),
     ("<system-reminder>", "system_reminder"),

@@ -9,7 +9,7 @@ use super::super::About;
 use super::super::payload::TranscriptEnd;
 
 /// The name of the model in messages that Claude Code itself writes instead of the model.
-const NO_MODEL: &str = "<synthetic>";
+pub(super) const NO_MODEL: &str = "<synthetic>";
 
 #[derive(Deserialize)]
 struct LineWire {

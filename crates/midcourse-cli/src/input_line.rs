@@ -7,7 +7,7 @@ use std::io::{BufRead, Read as _, Result};
 const MAX_LINE_LEN: u64 = 64 << 20;
 
 /// Reads the next line into `line`, which must be empty. Returns false at the end of the file.
-pub(super) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> Result<bool> {
+pub(crate) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> Result<bool> {
     let read = reader.by_ref().take(MAX_LINE_LEN).read_until(b'\n', line)?;
     if u64::try_from(read).unwrap_or(u64::MAX) == MAX_LINE_LEN && line.last() != Some(&b'\n') {
         skip_rest_of_line(reader)?;

@@ -1,0 +1,142 @@
+//! Reads a session file piece by piece and passes on what its reader finds.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use midcourse::{ForeignRecord, Timestamp, now};
+
+use super::{FORMATS, SessionFormat};
+use crate::input_line::read_line;
+use crate::session_file::{Counts, Found, Head, SessionFile, Unit};
+
+/// The format of a file is recognised from this many bytes at its beginning.
+const HEAD_LEN: u64 = 64 << 10;
+
+/// Maximum length of a document that is read as a whole, in bytes. The rest of a longer document is
+/// left out.
+const MAX_DOCUMENT_LEN: u64 = 512 << 20;
+
+/// Maximum number of problems that are described. Further problems are only counted.
+const MAX_PROBLEMS: usize = 5;
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// What was read from a file.
+#[derive(Debug)]
+pub(crate) struct FileReport {
+    pub(crate) format: &'static SessionFormat,
+    pub(crate) counts: Counts,
+    /// The first problems, each with the number of its line.
+    pub(crate) problems: Vec<(u64, String)>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReadError {
+    #[error("cannot read the file: {0}")]
+    Io(#[from] io::Error),
+    #[error(
+        "cannot tell the format of this file; if it contains runs, name their format with \
+         --format (one of: {})",
+        format_names()
+    )]
+    UnknownFormat,
+    #[error("the file is empty")]
+    Empty,
+    /// What the caller does with the records failed.
+    #[error(transparent)]
+    Caller(#[from] anyhow::Error),
+}
+
+fn format_names() -> String {
+    FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", ")
+}
+
+/// Reads a file. Calls `take` after each unit (a line or the document) with the records that were
+/// found in it, which `take` must remove, and with the number of bytes read.
+pub(crate) fn read_file(
+    path: &Path,
+    format: Option<&'static SessionFormat>,
+    take: impl FnMut(&mut Vec<ForeignRecord>, u64) -> anyhow::Result<()>,
+) -> Result<FileReport, ReadError> {
+    let file = File::open(path)?;
+    let modified = file.metadata().and_then(|metadata| metadata.modified()).ok();
+    let modified = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let modified = modified.and_then(|time| u64::try_from(time.as_millis()).ok());
+    let modified = modified.map_or_else(now, Timestamp::from_unix_ms);
+    read_stream(file, &SessionFile { path, modified }, format, take)
+}
+
+/// Reads from a stream that has the contents of `file`.
+pub(crate) fn read_stream(
+    mut stream: impl Read,
+    file: &SessionFile<'_>,
+    format: Option<&'static SessionFormat>,
+    mut take: impl FnMut(&mut Vec<ForeignRecord>, u64) -> anyhow::Result<()>,
+) -> Result<FileReport, ReadError> {
+    let mut head = Vec::new();
+    stream.by_ref().take(HEAD_LEN).read_to_end(&mut head)?;
+    if head.starts_with(BYTE_ORDER_MARK) {
+        head.drain(..BYTE_ORDER_MARK.len());
+    }
+    if head.trim_ascii().is_empty() {
+        return Err(ReadError::Empty);
+    }
+    let recognised = || SessionFormat::of(&Head::new(file.path, &head));
+    let format = format.or_else(recognised).ok_or(ReadError::UnknownFormat)?;
+    let mut input = BufReader::with_capacity(1 << 16, Cursor::new(head).chain(stream));
+    let mut reader = format.reader(file);
+    let mut found = Found::default();
+    let mut problems = Vec::new();
+    let mut report = |number: u64, found: &mut Found| {
+        if let Some(problem) = found.problem.take()
+            && problems.len() < MAX_PROBLEMS
+        {
+            problems.push((number, problem));
+        }
+    };
+    match format.unit {
+        Unit::Document => {
+            let mut document = Vec::new();
+            let read = input.by_ref().take(MAX_DOCUMENT_LEN).read_to_end(&mut document)?;
+            if !input.fill_buf()?.is_empty() {
+                let limit = MAX_DOCUMENT_LEN >> 20;
+                found.invalid("(document)", format!("used only the first {limit} MiB"));
+            }
+            reader.read(&document, &mut found);
+            report(1, &mut found);
+            take(&mut found.records, u64::try_from(read).unwrap_or(u64::MAX))?;
+        }
+        Unit::Line => {
+            let mut line = Vec::new();
+            for number in 1.. {
+                line.clear();
+                if !read_line(&mut input, &mut line)? {
+                    break;
+                }
+                let content = line.trim_ascii();
+                if !content.is_empty() {
+                    reader.read(content, &mut found);
+                }
+                if found.problem.is_some() && line.last() != Some(&b'\n') {
+                    found.problem = Some("the last line is cut off".to_owned());
+                }
+                report(number, &mut found);
+                take(&mut found.records, u64::try_from(line.len()).unwrap_or(u64::MAX))?;
+            }
+        }
+    }
+    reader.end(&mut found);
+    report(0, &mut found);
+    take(&mut found.records, 0)?;
+    Ok(FileReport { format, counts: found.counts, problems })
+}
+
+impl FileReport {
+    /// How many lines or parts of the document were not used, although they may contain something.
+    pub(crate) fn unused(&self) -> u64 {
+        let total = self.counts.total();
+        total.unknown + total.invalid
+    }
+}
