@@ -5,7 +5,7 @@ use std::io::{Write as _, stdin, stdout};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use midcourse::{ForeignRecord, Imported, RunId, Store, now};
+use midcourse::{ForeignRecord, Imported, Importer, RunId, now};
 use serde_json::{Value, json};
 
 use super::input_files::{InputFile, find_session_files};
@@ -82,8 +82,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let mut total = Total::default();
     let bytes = files.iter().map(InputFile::len).sum();
     let bar = open::progress(bytes, "importing");
+    let mut importer = store.importer();
     for file in &files {
-        let mut batch = Batch { store: &mut store, records: Vec::new(), total: &mut total };
+        let mut batch = Batch { importer: &mut importer, records: Vec::new(), total: &mut total };
         let take = |records: &mut Vec<ForeignRecord>, bytes: u64| {
             bar.inc(bytes);
             batch.add(records)
@@ -117,13 +118,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Records that have been read and not stored yet.
-struct Batch<'a> {
-    store: &'a mut Store,
+struct Batch<'a, 's> {
+    importer: &'a mut Importer<'s>,
     records: Vec<ForeignRecord>,
     total: &'a mut Total,
 }
 
-impl Batch<'_> {
+impl Batch<'_, '_> {
     fn add(&mut self, records: &mut Vec<ForeignRecord>) -> Result<()> {
         self.records.append(records);
         if self.records.len() >= BATCH_RECORDS { self.flush() } else { Ok(()) }
@@ -137,7 +138,7 @@ impl Batch<'_> {
             }
         }
         let Imported { new, duplicates, merged, conflicts, renumbered } =
-            self.store.import(records)?;
+            self.importer.import(records)?;
         let imported = &mut self.total.imported;
         imported.new += new;
         imported.duplicates += duplicates;
