@@ -1,15 +1,21 @@
 //! Replays finished runs through the engine, to find out which messages midcourse would have
 //! delivered to the agent, and when.
 //!
-//! The engine gets the events one by one, as in a live run, and may deliver messages after each
-//! event. Nothing is stored. The commands `backtest` and `eval` both use [`step_events`].
+//! The engine gets the events one by one, as in a live run, and may deliver messages at the decision
+//! points of the events. Nothing is stored. `backtest` passes the events of a run to a
+//! [`RunBacktest`] as they are read from a file or the store; `eval` uses [`step_events`].
 
+mod run;
+
+use std::borrow::BorrowMut;
 use std::time::Duration;
 
 use midcourse::{
     DecisionPoint, Delivery, Engine, RunIdentity, Step, Timestamp, TrajectoryPayload,
     TrajectoryRecord,
 };
+
+pub(crate) use run::{RunBacktest, Spent};
 
 use crate::formats::events::ParsedRun;
 
@@ -57,8 +63,13 @@ pub(crate) fn deliveries(steps: &[BacktestStep]) -> impl Iterator<Item = Backtes
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct BacktestReport {
     pub(crate) run_id: String,
+    /// The run that started this one, if it is the run of a subagent.
+    pub(crate) parent_run_id: Option<String>,
     /// The dataset or agent that the run comes from.
     pub(crate) source: String,
+    /// The folder in which the agent worked, if the file says so.
+    pub(crate) folder: Option<String>,
+    pub(crate) started_at: Timestamp,
     /// Whether the agent solved its task; `None` if the file does not say.
     pub(crate) success: Option<bool>,
     pub(crate) events: usize,
@@ -71,6 +82,10 @@ pub(crate) struct BacktestReport {
     pub(crate) errors: u64,
     pub(crate) duration: Duration,
     pub(crate) ended_at: Timestamp,
+    /// What the whole run took.
+    pub(crate) spent: Spent,
+    /// What came after the first message; `None` if no message was delivered.
+    pub(crate) after: Option<Spent>,
     pub(crate) steps: Vec<BacktestStep>,
 }
 
@@ -91,30 +106,27 @@ impl BacktestReport {
     }
 }
 
-/// Replays a run. `engine` must be new, because an engine keeps the state of the run that it was
-/// used for.
-pub(crate) fn backtest(run: ParsedRun, engine: &mut Engine) -> BacktestReport {
-    let ParsedRun { identity, source, success, started_at, events, skipped_events, parse_error } =
-        run;
-    let ended_at = events.iter().map(|event| event.at).fold(started_at, Timestamp::max);
-    let event_count = events.len();
-    let events = events.into_iter().map(|event| {
-        (event.position, event.payloads.into_iter().map(move |payload| (event.at, payload)))
-    });
-    let steps = step_events(engine, &identity, started_at, events);
-    let trajectory = engine.trajectory();
+/// Replays a run that was parsed from one line. `engine` must be new, because an engine keeps the
+/// state of the run that it was used for.
+pub(crate) fn backtest(run: ParsedRun, engine: Engine) -> BacktestReport {
+    let (skipped_events, parse_error) = (run.skipped_events, run.parse_error.clone());
+    let (source, success) = (run.source.clone(), run.success);
+    let mut replay = RunBacktest::new(&run.identity, run.started_at, engine);
+    let event_count = run.events.len();
+    for event in run.events {
+        let last = event.payloads.len().saturating_sub(1);
+        for (index, payload) in event.payloads.into_iter().enumerate() {
+            let point = (index == last).then_some(DecisionPoint::PreToolSelection);
+            replay.step(event.position, event.at, payload, point);
+        }
+    }
     BacktestReport {
-        run_id: identity.run_id.to_string(),
         source: source.unwrap_or_else(|| "events".to_owned()),
         success,
         events: event_count,
         skipped_events,
         parse_error,
-        calls: trajectory.tool_call_count(),
-        errors: trajectory.error_count(),
-        duration: ended_at.since(started_at),
-        ended_at,
-        steps,
+        ..replay.finish()
     }
 }
 
@@ -130,26 +142,55 @@ pub(crate) fn step_events<P>(
 where
     P: IntoIterator<Item = (Timestamp, TrajectoryPayload)>,
 {
+    let mut stepper = Stepper::new(engine);
     let start = TrajectoryPayload::RunStarted { identity: identity.clone() };
-    engine.step(&TrajectoryRecord::new(0, started_at, start), None);
-    let (mut steps, mut seq) = (Vec::new(), 1);
+    stepper.step(0, started_at, start, None);
     for (event, payloads) in events {
         let mut payloads = payloads.into_iter().peekable();
         while let Some((at, payload)) = payloads.next() {
             let is_last = payloads.peek().is_none();
             let decision_point = is_last.then_some(DecisionPoint::PreToolSelection);
-            let step = engine.step(&TrajectoryRecord::new(seq, at, payload), decision_point);
-            // The engine may add records to the run, for example that it delivered a message. These
-            // get the next sequence numbers, so the next payload is numbered after them.
-            let next_seq = step.records.last().map_or(seq, |record| record.seq).saturating_add(1);
-            if step != Step::default() {
-                let call = engine.trajectory().tool_call_count();
-                steps.push(BacktestStep { event, call, seq, at, step });
-            }
-            seq = next_seq;
+            stepper.step(event, at, payload, decision_point);
         }
     }
-    steps
+    stepper.steps
+}
+
+/// Numbers the records of a run and passes them to an engine.
+struct Stepper<E> {
+    engine: E,
+    next_seq: u64,
+    steps: Vec<BacktestStep>,
+}
+
+impl<E: BorrowMut<Engine>> Stepper<E> {
+    const fn new(engine: E) -> Self {
+        Self { engine, next_seq: 0, steps: Vec::new() }
+    }
+
+    /// Passes on one record. `event` is the position of its event in the run, counted from 1.
+    /// Returns whether a message was delivered.
+    fn step(
+        &mut self,
+        event: usize,
+        at: Timestamp,
+        payload: TrajectoryPayload,
+        decision_point: Option<DecisionPoint>,
+    ) -> bool {
+        let seq = self.next_seq;
+        let engine = self.engine.borrow_mut();
+        let step = engine.step(&TrajectoryRecord::new(seq, at, payload), decision_point);
+        // The engine may add records to the run, for example that it delivered a message. These get
+        // the next sequence numbers, so the next payload is numbered after them.
+        let last = step.records.last().map_or(seq, |record| record.seq);
+        self.next_seq = last.saturating_add(1);
+        let has_delivery = !step.deliveries.is_empty();
+        if step != Step::default() {
+            let call = engine.trajectory().tool_call_count();
+            self.steps.push(BacktestStep { event, call, seq, at, step });
+        }
+        has_delivery
+    }
 }
 
 #[cfg(test)]

@@ -275,6 +275,25 @@ impl Host {
         }
     }
 
+    /// The folders in which the host keeps its sessions. They may not exist.
+    pub(crate) fn session_folders(
+        self,
+        variable: impl Fn(&str) -> Option<OsString>,
+        home: Option<&Path>,
+    ) -> Vec<PathBuf> {
+        let (path, names): (&SettingsPath, &[&str]) = match self {
+            Self::ClaudeCode => (&claude_code::SETTINGS, &["projects"]),
+            Self::Codex => (&codex::SETTINGS, &["sessions", "archived_sessions"]),
+            Self::Qwen => (&qwen::SETTINGS, &["projects", "tmp"]),
+            Self::Gemini => (&gemini::SETTINGS, &["tmp"]),
+            Self::Copilot => (&copilot::SETTINGS, &["session-state", "history-session-state"]),
+            Self::Opencode => (&opencode::DATA, &[""]),
+            Self::Demo => return Vec::new(),
+        };
+        let folder = path.folder_of_user(variable, home);
+        folder.map_or_else(Vec::new, |folder| names.iter().map(|name| folder.join(name)).collect())
+    }
+
     /// What `midcourse install` writes into that file.
     pub(crate) fn installation(self, hook_command: &str) -> Installation {
         Installation::Hooks(match self {

@@ -10,7 +10,7 @@ use crate::formats::events::parse_run;
 
 fn backtest_line(line: &[u8]) -> super::BacktestReport {
     let run = parse_run(line, Timestamp::default(), 1);
-    backtest(run, &mut Engine::shipped(Budget::default()))
+    backtest(run, Engine::shipped(Budget::default()))
 }
 
 /// A run with five identical failing calls.

@@ -5,7 +5,7 @@ use std::io::{Write as _, stdin, stdout};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use midcourse::{ForeignRecord, Imported, Importer, RunId, now};
+use midcourse::{ForeignRecord, Imported, Importer, RunId, TrajectoryPayload, now};
 use serde_json::{Value, json};
 
 use super::input_files::{InputFile, find_session_files};
@@ -71,6 +71,7 @@ struct Total {
     imported: Imported,
     formats: BTreeMap<&'static str, FormatTotal>,
     runs: HashSet<RunId>,
+    runs_with_calls: HashSet<RunId>,
     /// Files in directories whose format is not known.
     unrecognised: Vec<PathBuf>,
     problems: usize,
@@ -87,7 +88,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         let mut batch = Batch { importer: &mut importer, records: Vec::new(), total: &mut total };
         let take = |records: &mut Vec<ForeignRecord>, bytes: u64| {
             bar.inc(bytes);
-            batch.add(records)
+            Ok(batch.add(records)?)
         };
         let format = arguments.format.0;
         let read = if file.path == Path::new("-") {
@@ -105,11 +106,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
             Err(ReadError::UnknownFormat | ReadError::Empty) if file.is_in_directory => {
                 total.unrecognised.push(file.path.clone());
             }
-            Err(ReadError::Caller(error)) => return Err(error),
+            Err(ReadError::Caller(error)) => return Err(anyhow::Error::from_boxed(error)),
             Err(error) => bail!("{name}: {error}"),
         }
     }
     bar.finish_and_clear();
+    total.check()?;
     if arguments.json {
         writeln!(stdout().lock(), "{}", total.json())?;
         return Ok(());
@@ -135,6 +137,11 @@ impl Batch<'_, '_> {
         for event in records.iter().flat_map(|record| &record.events) {
             if !self.total.runs.contains(&event.run.run_id) {
                 self.total.runs.insert(event.run.run_id.clone());
+            }
+            if matches!(event.payload, TrajectoryPayload::ToolStarted { .. })
+                && !self.total.runs_with_calls.contains(&event.run.run_id)
+            {
+                self.total.runs_with_calls.insert(event.run.run_id.clone());
             }
         }
         let Imported { new, duplicates, merged, conflicts, renumbered } =
@@ -162,6 +169,26 @@ impl Total {
         }
     }
 
+    /// Fails if there were lines and none of them could be read.
+    fn check(&self) -> Result<()> {
+        let (unknown, invalid) = self.unused();
+        if self.runs.is_empty() && unknown + invalid > 0 {
+            let formats: Vec<&str> = self.formats.keys().copied().collect();
+            bail!(
+                "none of the {} lines could be read as {}; name another format with --format",
+                unknown + invalid,
+                formats.join(" or ")
+            );
+        }
+        if self.runs.is_empty() && self.formats.is_empty() {
+            match self.unrecognised.first() {
+                Some(first) => bail!("{}: {}", first.display(), ReadError::UnknownFormat),
+                None => bail!("these directories contain no session files"),
+            }
+        }
+        Ok(())
+    }
+
     fn unused(&self) -> (u64, u64) {
         let totals = self.formats.values().map(|format| format.counts.total());
         totals.fold((0, 0), |sum, total| (sum.0 + total.unknown, sum.1 + total.invalid))
@@ -178,7 +205,9 @@ impl Total {
         let of_runs = format!("of {runs} {}", if runs == 1 { "run" } else { "runs" });
         writeln!(out, "Imported {new} records {of_runs}; {duplicates} were already stored.")?;
         let (unknown, invalid) = self.unused();
+        let without_calls = u64::try_from(runs - self.runs_with_calls.len()).unwrap_or_default();
         for (count, meaning) in [
+            (without_calls, "runs without a tool call"),
             (merged, "merged into stored records that missed some fields"),
             (conflicts, "conflicting duplicates; kept the stored version"),
             (

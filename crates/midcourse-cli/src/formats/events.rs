@@ -184,8 +184,9 @@ pub(crate) fn parse_run(line: &[u8], now: Timestamp, line_number: u64) -> Parsed
         Ok(text) => Cow::Borrowed(text),
         Err(_) => String::from_utf8_lossy(line),
     };
-    let LineParts { run_id, source, success, deadline, started_at, events: raw_events, error } =
-        LineParts::read(&line);
+    let LineParts {
+        run_id, source, success, deadline, started_at, events: raw_events, error, ..
+    } = LineParts::read(&line);
     let run_id = run_id.map_or_else(|| format!("line-{line_number}").into(), RunId::from);
     // If the line has no start time, the run starts at the first date in its events.
     let first_date = || {

@@ -52,7 +52,7 @@ impl SessionReader for Reader {
                 found.count(kind, Fate::Used);
                 found.records.push(record);
             }
-            Err(error) => found.invalid("(invalid line)", error),
+            Err(error) => found.invalid("(invalid line)", format_args!("skipped: {error}")),
         }
     }
 }

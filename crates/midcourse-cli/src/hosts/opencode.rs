@@ -12,6 +12,6 @@ mod sample;
 
 pub(super) use decode::decode;
 pub(super) use install::{
-    SETTINGS, install_hooks, is_plugin, plugin, plugin_command, plugin_time_limit_ms,
+    DATA, SETTINGS, install_hooks, is_plugin, plugin, plugin_command, plugin_time_limit_ms,
 };
 pub(super) use sample::samples;

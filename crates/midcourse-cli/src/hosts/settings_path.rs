@@ -25,12 +25,20 @@ impl SettingsPath {
         variable: impl Fn(&str) -> Option<OsString>,
         home: Option<&Path>,
     ) -> Option<PathBuf> {
+        Some(self.folder_of_user(variable, home)?.join(self.file))
+    }
+
+    /// The host's folder; `None` if no variable is set and there is no home folder.
+    pub(super) fn folder_of_user(
+        &self,
+        variable: impl Fn(&str) -> Option<OsString>,
+        home: Option<&Path>,
+    ) -> Option<PathBuf> {
         let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
         let folder = self.variable.and_then(&variable).map(PathBuf::from);
         let in_base = |(name, folder): (&str, &str)| Some(Path::new(&variable(name)?).join(folder));
         let folder = folder.or_else(|| self.base.and_then(in_base));
-        let folder = folder.or_else(|| Some(home?.join(self.folder)))?;
-        Some(folder.join(self.file))
+        folder.or_else(|| Some(home?.join(self.folder)))
     }
 
     pub(crate) fn of_project(&self, project: &Path) -> PathBuf {

@@ -46,11 +46,32 @@ pub(crate) enum ReadError {
     Empty,
     /// What the caller does with the records failed.
     #[error(transparent)]
-    Caller(#[from] anyhow::Error),
+    Caller(TakeError),
 }
+
+/// An error of the function that takes the records.
+pub(crate) type TakeError = Box<dyn std::error::Error + Send + Sync>;
 
 fn format_names() -> String {
     FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", ")
+}
+
+/// The format of a file, from its name and its beginning.
+pub(crate) fn format_of_file(path: &Path) -> Result<&'static SessionFormat, ReadError> {
+    recognise(path, &read_head(&mut File::open(path)?)?)
+}
+
+fn read_head(stream: &mut impl Read) -> Result<Vec<u8>, ReadError> {
+    let mut head = Vec::new();
+    stream.take(HEAD_LEN).read_to_end(&mut head)?;
+    if head.starts_with(BYTE_ORDER_MARK) {
+        head.drain(..BYTE_ORDER_MARK.len());
+    }
+    if head.trim_ascii().is_empty() { Err(ReadError::Empty) } else { Ok(head) }
+}
+
+fn recognise(path: &Path, head: &[u8]) -> Result<&'static SessionFormat, ReadError> {
+    SessionFormat::of(&Head::new(path, head)).ok_or(ReadError::UnknownFormat)
 }
 
 /// Reads a file. Calls `take` after each unit (a line or the document) with the records that were
@@ -58,7 +79,7 @@ fn format_names() -> String {
 pub(crate) fn read_file(
     path: &Path,
     format: Option<&'static SessionFormat>,
-    take: impl FnMut(&mut Vec<ForeignRecord>, u64) -> anyhow::Result<()>,
+    take: impl FnMut(&mut Vec<ForeignRecord>, u64) -> Result<(), TakeError>,
 ) -> Result<FileReport, ReadError> {
     let file = File::open(path)?;
     let modified = file.metadata().and_then(|metadata| metadata.modified()).ok();
@@ -73,18 +94,10 @@ pub(crate) fn read_stream(
     mut stream: impl Read,
     file: &SessionFile<'_>,
     format: Option<&'static SessionFormat>,
-    mut take: impl FnMut(&mut Vec<ForeignRecord>, u64) -> anyhow::Result<()>,
+    mut take: impl FnMut(&mut Vec<ForeignRecord>, u64) -> Result<(), TakeError>,
 ) -> Result<FileReport, ReadError> {
-    let mut head = Vec::new();
-    stream.by_ref().take(HEAD_LEN).read_to_end(&mut head)?;
-    if head.starts_with(BYTE_ORDER_MARK) {
-        head.drain(..BYTE_ORDER_MARK.len());
-    }
-    if head.trim_ascii().is_empty() {
-        return Err(ReadError::Empty);
-    }
-    let recognised = || SessionFormat::of(&Head::new(file.path, &head));
-    let format = format.or_else(recognised).ok_or(ReadError::UnknownFormat)?;
+    let head = read_head(&mut stream)?;
+    let format = format.map_or_else(|| recognise(file.path, &head), Ok)?;
     let mut input = BufReader::with_capacity(1 << 16, Cursor::new(head).chain(stream));
     let mut reader = format.reader(file);
     let mut found = Found::default();
@@ -106,7 +119,8 @@ pub(crate) fn read_stream(
             }
             reader.read(&document, &mut found);
             report(1, &mut found);
-            take(&mut found.records, u64::try_from(read).unwrap_or(u64::MAX))?;
+            take(&mut found.records, u64::try_from(read).unwrap_or(u64::MAX))
+                .map_err(ReadError::Caller)?;
         }
         Unit::Line => {
             let mut line = Vec::new();
@@ -123,20 +137,13 @@ pub(crate) fn read_stream(
                     found.problem = Some("the last line is cut off".to_owned());
                 }
                 report(number, &mut found);
-                take(&mut found.records, u64::try_from(line.len()).unwrap_or(u64::MAX))?;
+                take(&mut found.records, u64::try_from(line.len()).unwrap_or(u64::MAX))
+                    .map_err(ReadError::Caller)?;
             }
         }
     }
     reader.end(&mut found);
     report(0, &mut found);
-    take(&mut found.records, 0)?;
+    take(&mut found.records, 0).map_err(ReadError::Caller)?;
     Ok(FileReport { format, counts: found.counts, problems })
-}
-
-impl FileReport {
-    /// How many lines or parts of the document were not used, although they may contain something.
-    pub(crate) fn unused(&self) -> u64 {
-        let total = self.counts.total();
-        total.unknown + total.invalid
-    }
 }

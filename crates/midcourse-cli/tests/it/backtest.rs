@@ -272,7 +272,9 @@ fn a_very_long_line_is_cut() {
     text.push('\n');
     text.push_str(&runs());
     let (folder, path) = folder(&text);
-    let lines = lines(&midcourse(folder.path(), &["backtest", &path, "--json"]));
+    // The format cannot be recognised from such a beginning.
+    let named = ["backtest", &path, "--json", "--format", "events"];
+    let lines = lines(&midcourse(folder.path(), &named));
     let summary = lines.last().unwrap();
     assert_eq!((&summary["runs"], &summary["invalid_lines"]), (&2.into(), &1.into()));
 }

@@ -43,6 +43,7 @@ mod run_command;
 mod run_table;
 mod runs_command;
 mod secrets;
+mod sessions;
 mod state_machine;
 mod statusline;
 mod store;

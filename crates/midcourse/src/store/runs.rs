@@ -180,6 +180,16 @@ impl Store {
         Ok(found.optional()?)
     }
 
+    /// Whether a message could have been delivered somewhere in the run: whether one of its records
+    /// has a decision point.
+    pub fn was_monitored(&self, run_id: &str) -> Result<bool, StoreError> {
+        let mut find = self.connection.prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM records JOIN runs ON runs.id = run \
+             WHERE run_id = ?1 AND decision_point IS NOT NULL)",
+        )?;
+        Ok(find.query_row([run_id], |row| row.get(0))?)
+    }
+
     /// The runs that this run started directly.
     pub fn children(&self, run_id: &str) -> Result<Vec<RunSummary>, StoreError> {
         let mut find = self.connection.prepare_cached(&format!(

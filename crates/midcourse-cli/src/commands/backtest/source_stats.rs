@@ -66,6 +66,11 @@ impl SourceStats {
         }
     }
 
+    /// Whether the success of some run is known.
+    pub(super) fn knows_success(&self) -> bool {
+        self.groups.keys().any(|group| group.success.is_some())
+    }
+
     pub(super) fn runs_with_delivery(&self) -> usize {
         let with_delivery = self.groups.iter().filter(|(group, _)| group.first_delivery.is_some());
         with_delivery.map(|(_, count)| count).sum()

@@ -22,9 +22,6 @@ use crate::display::{duration, one_line};
 const MAX_SOURCES: usize = 200;
 const OTHER_SOURCES: &str = "(others)";
 
-/// Maximum number of example runs below the table.
-const MAX_EXAMPLES: usize = 5;
-
 const HEADINGS: [&str; 10] = [
     "SOURCE",
     "RUNS",
@@ -38,18 +35,9 @@ const HEADINGS: [&str; 10] = [
     "SUCCESS UNMESSAGED",
 ];
 
-/// A run that may be shown below the table. The runs with the most tool calls after their first
-/// message are shown.
-struct Example {
-    run_id: String,
-    calls_after: u64,
-    line: String,
-}
-
 #[derive(Default)]
 pub(super) struct Summary {
     sources: BTreeMap<String, SourceStats>,
-    examples: Vec<Example>,
     /// How many messages were about each cause, such as `doom_loop`.
     causes: BTreeMap<String, u64>,
 }
@@ -58,21 +46,6 @@ impl Summary {
     pub(super) fn add(&mut self, report: &BacktestReport) {
         for delivery in report.deliveries() {
             *self.causes.entry(delivery.cause_name().to_owned()).or_default() += 1;
-        }
-        if let (Some(first), Some((calls_after, _))) =
-            (report.first_delivery(), report.after_first_delivery())
-        {
-            let line = format!(
-                "call {:>4} of {:<4} {}: {}",
-                first.call,
-                report.calls,
-                first.cause_name(),
-                one_line(&first.delivery.text(), 100)
-            );
-            let run_id = report.run_id.clone();
-            self.examples.push(Example { run_id, calls_after, line });
-            self.examples.sort_by_key(|run| std::cmp::Reverse(run.calls_after));
-            self.examples.truncate(MAX_EXAMPLES);
         }
         let is_known = self.sources.contains_key(&report.source);
         let source = if is_known || self.sources.len() < MAX_SOURCES {
@@ -90,6 +63,11 @@ impl Summary {
 
     pub(super) fn runs(&self) -> usize {
         self.sources.values().map(|stats| stats.runs).sum()
+    }
+
+    /// Whether some runs say if the agent solved its task.
+    pub(super) fn knows_success(&self) -> bool {
+        self.sources.values().any(SourceStats::knows_success)
     }
 
     /// The summary as a JSON object. `invalid_lines` is the number of lines that could not be
@@ -125,14 +103,7 @@ impl Summary {
         for (source, stats) in &self.sources {
             table.add_row(std::iter::once(one_line(source, 40)).chain(cells(stats)));
         }
-        columns::print(out, table, 1..10)?;
-        if !self.examples.is_empty() {
-            writeln!(out, "\nRuns with the most calls after the first message:")?;
-        }
-        for run in &self.examples {
-            writeln!(out, "  {}\n    {}", one_line(&run.run_id, 100), run.line)?;
-        }
-        Ok(())
+        columns::print(out, table, 1..10)
     }
 }
 

@@ -23,6 +23,7 @@ pub(super) struct LineParts<'a> {
     pub(super) deadline: Option<EventTime<'a>>,
     pub(super) started_at: Option<EventTime<'a>>,
     pub(super) events: Vec<&'a RawValue>,
+    has_events: bool,
     /// The JSON error at which parsing stopped; `None` if the line is valid.
     pub(super) error: Option<String>,
 }
@@ -34,6 +35,8 @@ impl<'a> LineParts<'a> {
         let parsed = PartsSeed(&mut parts).deserialize(&mut deserializer);
         if let Err(error) = parsed.and_then(|()| deserializer.end()) {
             parts.error = Some(error.to_string());
+        } else if !parts.has_events {
+            parts.error = Some("it has no list `events`".to_owned());
         }
         parts
     }
@@ -67,7 +70,10 @@ impl<'de> Visitor<'de> for PartsSeed<'_, 'de> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<Cow<'de, str>>()? {
             match &*key {
-                "events" => map.next_value_seed(EventsSeed(&mut self.0.events))?,
+                "events" => {
+                    self.0.has_events = true;
+                    map.next_value_seed(EventsSeed(&mut self.0.events))?;
+                }
                 "run_id" => self.0.run_id = id(map.next_value()?),
                 "source" => self.0.source = value_of(map.next_value()?),
                 "success" => self.0.success = value_of(map.next_value()?),

@@ -21,7 +21,7 @@ use super::super::tool_result::tool_result;
 use super::decode::GENERATED_PROMPTS;
 use crate::session_file::{Fate, Found, Head, RunEvents, SessionFile, SessionReader, parse_time};
 use response::OpenResponse;
-use wire::{BlockWire, LineWire, MessageWire, blocks, text_of};
+use wire::{BlockWire, LineWire, MessageWire, blocks, compaction_trigger, text_of, usage_of};
 
 /// Maximum number of runs (a session and its subagents) in one file. Lines of further runs are
 /// counted as unknown.
@@ -220,7 +220,7 @@ impl Run {
             let is_used = self.response.add(id, at, block, is_api_error);
             found.count(&kind, if is_used { Fate::Used } else { Fate::Unknown });
         }
-        self.response.set_usage(message.usage);
+        self.response.set_usage(message.usage.and_then(usage_of));
     }
 
     /// Records the response that the lines so far have described.
@@ -326,7 +326,7 @@ impl Run {
         let kind = format!("system {subtype}");
         let payload = match subtype {
             "compact_boundary" => TrajectoryPayload::ContextCompacted {
-                trigger: line.compact_metadata.as_ref().and_then(|it| it.trigger.clone()),
+                trigger: line.compact_metadata.and_then(compaction_trigger),
             },
             _ => return found.count(&kind, Fate::Ignored),
         };
@@ -388,3 +388,6 @@ fn generated_by_command(text: &str) -> Option<&'static str> {
     let text = text.trim_start();
     BEGINNINGS.iter().find(|(beginning, _)| text.starts_with(beginning)).map(|(_, kind)| *kind)
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,6 +42,15 @@ pub(in crate::hosts) const SETTINGS: SettingsPath = SettingsPath {
     project: ".opencode/plugin/midcourse.js",
 };
 
+/// Where opencode keeps its sessions.
+pub(in crate::hosts) const DATA: SettingsPath = SettingsPath {
+    variable: None,
+    base: Some(("XDG_DATA_HOME", "opencode")),
+    folder: ".local/share/opencode",
+    file: "",
+    project: "",
+};
+
 /// Whether this is the text of midcourse's plugin, in this or another version.
 pub(in crate::hosts) fn is_plugin(text: &str) -> bool {
     PLUGIN.lines().next().is_some_and(|line| text.starts_with(line))

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use midcourse::Usage;
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use crate::blocks::result_from_blocks;
 
@@ -32,7 +32,8 @@ pub(super) struct LineWire<'a> {
     pub(super) is_meta: Option<bool>,
     pub(super) is_compact_summary: Option<bool>,
     pub(super) is_api_error_message: Option<bool>,
-    pub(super) compact_metadata: Option<CompactWire>,
+    #[serde(borrow)]
+    pub(super) compact_metadata: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) message: Option<MessageWire<'a>>,
     /// The result of a call in the form in which hooks get it.
@@ -41,17 +42,13 @@ pub(super) struct LineWire<'a> {
 }
 
 #[derive(Deserialize)]
-pub(super) struct CompactWire {
-    pub(super) trigger: Option<String>,
-}
-
-#[derive(Deserialize)]
 pub(super) struct MessageWire<'a> {
     #[serde(borrow)]
     pub(super) id: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub(super) model: Option<Cow<'a, str>>,
-    pub(super) usage: Option<Usage>,
+    #[serde(borrow)]
+    pub(super) usage: Option<&'a RawValue>,
     /// A text, or a list of blocks.
     #[serde(borrow)]
     pub(super) content: Option<&'a RawValue>,
@@ -104,6 +101,25 @@ impl BlockWire<'_> {
             is_error: None,
         }
     }
+}
+
+/// The tokens of a response. A count that is missing or no number is 0.
+pub(super) fn usage_of(raw: &RawValue) -> Option<Usage> {
+    let fields: Map<String, Value> = serde_json::from_str(raw.get()).ok()?;
+    let count = |name: &str| fields.get(name).and_then(Value::as_i64).unwrap_or_default();
+    Some(Usage {
+        input_tokens: count("input_tokens"),
+        output_tokens: count("output_tokens"),
+        cache_creation_input_tokens: count("cache_creation_input_tokens"),
+        cache_read_input_tokens: count("cache_read_input_tokens"),
+        is_estimate: false,
+    })
+}
+
+/// What caused a compaction, in the host's word.
+pub(super) fn compaction_trigger(metadata: &RawValue) -> Option<String> {
+    let metadata: Value = serde_json::from_str(metadata.get()).ok()?;
+    metadata.get("trigger")?.as_str().map(ToOwned::to_owned)
 }
 
 /// The text of a tool result as the model gets it.

@@ -1,0 +1,252 @@
+//! What a backtest found, on one screen: how much the agents worked, in how many sessions midcourse
+//! would have spoken, what came after its first message, and the sessions where it would have
+//! mattered most.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use midcourse::Timestamp;
+
+use crate::backtest::{BacktestReport, Spent};
+use crate::commands::report::words;
+use crate::commands::stats::{median, percent};
+use crate::display::{self, duration, local_date, one_line, plain_name, wrapped};
+use crate::shell::shell_quote;
+
+/// Maximum number of sessions that are shown.
+const MAX_SHOWN: usize = 5;
+
+/// Width of the text if the output is not a terminal, or a wide one.
+const MAX_COLUMNS: usize = 100;
+
+/// A session in which midcourse would have spoken.
+struct Example {
+    run_id: String,
+    started_at: Timestamp,
+    folder: Option<String>,
+    first_call: u64,
+    calls: u64,
+    after: Spent,
+    cause: String,
+    text: String,
+    /// The command that shows what midcourse would have said in the run.
+    command: String,
+}
+
+#[derive(Default)]
+struct Source {
+    sessions: u64,
+    subagents: u64,
+    time: Duration,
+}
+
+#[derive(Default)]
+pub(super) struct Overview {
+    sources: BTreeMap<String, Source>,
+    /// Of each session, by a hash of its id: whether midcourse would have spoken in it, or in a
+    /// subagent of it.
+    sessions: HashMap<u64, bool>,
+    spent: Spent,
+    after: Spent,
+    /// Of each session with a message: the time until the first message, and from there to the end.
+    /// In seconds.
+    until_first: Vec<u64>,
+    until_end: Vec<u64>,
+    period: Option<(Timestamp, Timestamp)>,
+    examples: Vec<Example>,
+    runs_without_calls: u64,
+}
+
+impl Overview {
+    /// Adds a run. `path` is its file, and `is_only_run` says whether the file has no other run;
+    /// `None` if the run is from the store.
+    pub(super) fn add(&mut self, report: &BacktestReport, path: Option<(&Path, bool)>) {
+        let (is_child, spent) = (report.parent_run_id.is_some(), report.spent);
+        let source = self.sources.entry(report.source.clone()).or_default();
+        // A subagent works while its parent waits, so its time is part of the parent's.
+        let time = if is_child { Duration::ZERO } else { spent.time };
+        source.time = source.time.saturating_add(time);
+        if is_child {
+            source.subagents += 1;
+        } else {
+            source.sessions += 1;
+            self.runs_without_calls += u64::from(report.calls == 0);
+        }
+        self.spent.add(Spent { time, ..spent });
+        let session = report.parent_run_id.as_ref().unwrap_or(&report.run_id);
+        let hash = xxhash_rust::xxh3::xxh3_64(session.as_bytes());
+        *self.sessions.entry(hash).or_default() |= report.after.is_some();
+        let period = (report.started_at, report.ended_at);
+        let wider = |known: (Timestamp, Timestamp)| (known.0.min(period.0), known.1.max(period.1));
+        self.period = Some(self.period.map_or(period, wider));
+        if let Some(after) = report.after {
+            let time = if is_child { Duration::ZERO } else { after.time };
+            self.after.add(Spent { time, ..after });
+            self.until_first.push(spent.time.saturating_sub(after.time).as_secs());
+            self.until_end.push(after.time.as_secs());
+            self.add_example(report, after, path);
+        }
+    }
+
+    fn add_example(&mut self, report: &BacktestReport, after: Spent, path: Option<(&Path, bool)>) {
+        let rank = |after: &Spent| (after.time, after.tokens, after.calls);
+        if self.examples.len() == MAX_SHOWN
+            && self.examples.last().is_some_and(|last| rank(&last.after) >= rank(&after))
+        {
+            return;
+        }
+        let Some(first) = report.first_delivery() else { return };
+        let run = shell_quote(&report.run_id);
+        let command = match path {
+            None => format!("midcourse replay --run {run}"),
+            Some((path, is_only_run)) => {
+                let path = shell_quote(&path.to_string_lossy());
+                let run = if is_only_run { String::new() } else { format!(" --run {run}") };
+                format!("midcourse replay {path}{run}")
+            }
+        };
+        self.examples.push(Example {
+            run_id: report.run_id.clone(),
+            started_at: report.started_at,
+            folder: report.folder.clone(),
+            first_call: first.call,
+            calls: report.calls,
+            after,
+            cause: first.cause_name().to_owned(),
+            text: first.delivery.text(),
+            command,
+        });
+        self.examples.sort_by_key(|example| std::cmp::Reverse(rank(&example.after)));
+        self.examples.truncate(MAX_SHOWN);
+    }
+
+    fn spoken(&self) -> usize {
+        self.sessions.values().filter(|is_spoken| **is_spoken).count()
+    }
+
+    pub(super) fn print(&self, out: &mut impl Write, columns: Option<usize>) -> Result<()> {
+        let paragraph = |out: &mut _, text: &str| print_paragraph(out, text, columns);
+        let sessions: u64 = self.sources.values().map(|source| source.sessions).sum();
+        let period = self.period.map_or_else(String::new, |(from, to)| {
+            format!(", from {} to {}", local_date(from), local_date(to))
+        });
+        let tokens = match self.spent.tokens {
+            0 => String::new(),
+            tokens => format!(" and {} tokens", words::tokens(tokens)),
+        };
+        paragraph(
+            out,
+            &format!(
+                "{} of agents: {} of work{tokens}{period}.",
+                sessions_text(sessions),
+                duration(self.spent.time)
+            ),
+        )?;
+        for (name, source) in &self.sources {
+            let subagents = match source.subagents {
+                0 => String::new(),
+                1 => ", 1 subagent".to_owned(),
+                subagents => format!(", {} subagents", words::grouped(subagents)),
+            };
+            let (name, time) = (one_line(name, 30), duration(source.time));
+            writeln!(out, "  {name}: {}{subagents}, {time}", sessions_text(source.sessions))?;
+        }
+        if self.runs_without_calls > 0 {
+            let count = words::grouped(self.runs_without_calls);
+            writeln!(out, "  ({count} of these sessions have no tool call)")?;
+        }
+        writeln!(out)?;
+        let spoken = self.spoken();
+        if spoken == 0 {
+            paragraph(out, "midcourse would have said nothing in any of them.")?;
+            return Ok(());
+        }
+        let of_all = percent((spoken, self.sessions.len().max(1)));
+        let seconds = |values: &[u64]| {
+            duration(Duration::from_secs(median(values.to_vec()).unwrap_or_default()))
+        };
+        paragraph(
+            out,
+            &format!(
+                "midcourse would have spoken in {} ({of_all:.0} %): half the time within {} of \
+                 work, and {} before the end (medians).",
+                sessions_text(u64::try_from(spoken).unwrap_or_default()),
+                seconds(&self.until_first),
+                seconds(&self.until_end),
+            ),
+        )?;
+        let tokens = match self.after.tokens {
+            0 => String::new(),
+            tokens => format!(" and {} tokens", words::tokens(tokens)),
+        };
+        paragraph(
+            out,
+            &format!(
+                "After its first message, these sessions took another {}{tokens}: the most that \
+                 acting on it could have saved.",
+                duration(self.after.time)
+            ),
+        )?;
+        writeln!(out, "\nWhere it would have mattered most:")?;
+        for example in &self.examples {
+            example.print(out, limited(columns))?;
+        }
+        Ok(())
+    }
+}
+
+fn limited(columns: Option<usize>) -> usize {
+    columns.unwrap_or(MAX_COLUMNS).clamp(40, MAX_COLUMNS)
+}
+
+/// Prints a text in lines of the width of the terminal.
+pub(super) fn print_paragraph(
+    out: &mut impl Write,
+    text: &str,
+    columns: Option<usize>,
+) -> Result<()> {
+    for line in wrapped(text, limited(columns)) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+impl Example {
+    fn print(&self, out: &mut impl Write, columns: usize) -> Result<()> {
+        let tokens = match self.after.tokens {
+            0 => String::new(),
+            tokens => format!(", {} tokens", words::tokens(tokens)),
+        };
+        let place = self.folder.as_deref().unwrap_or(&self.run_id);
+        let place = display::end_of_line(place, columns.saturating_sub(20));
+        writeln!(out, "\n  {}  {place}", local_date(self.started_at))?;
+        let spent = format!(
+            "{} more{tokens} and {} of {} calls after the message at call {}: {}",
+            duration(self.after.time),
+            self.after.calls,
+            self.calls,
+            self.first_call,
+            plain_name(&self.cause)
+        );
+        let text = one_line(&self.text, columns.saturating_mul(2).saturating_sub(12));
+        for paragraph in [spent, format!("“{text}”")] {
+            for line in wrapped(&paragraph, columns.saturating_sub(4)) {
+                writeln!(out, "    {line}")?;
+            }
+        }
+        // Not wrapped: the command is there to be copied.
+        writeln!(out, "    {}", display::escape_control_chars(&self.command))?;
+        Ok(())
+    }
+}
+
+fn sessions_text(sessions: u64) -> String {
+    if sessions == 1 {
+        "1 session".to_owned()
+    } else {
+        format!("{} sessions", words::grouped(sessions))
+    }
+}
