@@ -5,8 +5,8 @@
 //! unknown, the whole line is kept in a payload of the kind `Unread`.
 
 use midcourse::{
-    Channel, DecisionPoint, Event, FactKey, ForeignRecord, RunId, RunIdentity, Source, Timestamp,
-    TrajectoryPayload,
+    Channel, DecisionPoint, Event, FactKey, ForeignRecord, Label, RunId, RunIdentity, Source,
+    Timestamp, TrajectoryPayload,
 };
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -55,6 +55,10 @@ struct LineWire {
     redactions: u32,
     #[serde(default)]
     conflicts: Vec<Value>,
+    /// The labels of an exported record. One that this release does not understand is left out: it
+    /// must not make the record unreadable.
+    #[serde(default)]
+    labels: Vec<Value>,
 }
 
 /// Deserialises a field that may be `null`: `null` becomes `Some(None)`, a missing field `None`.
@@ -94,7 +98,9 @@ pub(crate) fn parse_line(line: &str, defaults: &LineDefaults) -> Result<ForeignR
         }
         events.push(event);
     }
-    Ok(ForeignRecord { seq: wire.seq, redactions: wire.redactions, events })
+    let (seq, redactions) = (wire.seq, wire.redactions);
+    let labels = wire.labels.iter().filter_map(|label| Label::deserialize(label).ok()).collect();
+    Ok(ForeignRecord { seq, redactions, events, labels })
 }
 
 /// Deserialises a payload. If the kind of the payload is unknown, the result is an `Unread` payload

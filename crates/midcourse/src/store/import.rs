@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use super::append::{self, Appended, run_head};
 use super::error::StoreError;
 use super::prepare::PreparedEvent;
-use super::{Store, read};
+use super::{Store, labels, read};
 use crate::dedupe::RecordStatus;
 use crate::event::ForeignRecord;
 
@@ -35,17 +35,28 @@ impl Store {
     pub fn import(&mut self, records: Vec<ForeignRecord>) -> Result<Imported, StoreError> {
         let mut events = Vec::new();
         for record in records {
+            let mut labels = record.labels;
             for event in record.events {
                 let mut event = PreparedEvent::new(event, &self.settings)?;
                 let redactions = &mut event.prepared.redactions;
                 *redactions = redactions.saturating_add(record.redactions);
-                events.push((record.seq, event));
+                events.push((record.seq, event, std::mem::take(&mut labels)));
             }
         }
+        let settings = self.settings.clone();
         self.write(|connection| {
             let mut imported = Imported::default();
-            for (seq, event) in events {
-                let (status, is_renumbered) = import_event(connection, seq, event)?;
+            for (seq, event, labels) in events {
+                let run_id = event.run.run_id.clone();
+                let ImportedEvent { status, stored_seq, is_renumbered } =
+                    import_event(connection, seq, event)?;
+                if !labels.is_empty()
+                    && let Some(run) = run_head(connection, run_id.as_str())?
+                {
+                    for label in &labels {
+                        labels::import(connection, run.id, stored_seq, label, &settings)?;
+                    }
+                }
                 match status {
                     RecordStatus::New => imported.new += 1,
                     RecordStatus::Duplicate => imported.duplicates += 1,
@@ -59,18 +70,28 @@ impl Store {
     }
 }
 
-/// Imports one event. `seq` is the seq of its record in the imported file. Returns the event's
-/// status, and whether it became a new record with another seq in this store.
+/// What became of an imported event.
+struct ImportedEvent {
+    status: RecordStatus,
+    /// The seq of its record in this store.
+    stored_seq: u64,
+    /// Whether it became a new record with another seq than in the imported file.
+    is_renumbered: bool,
+}
+
+/// Imports one event. `seq` is the seq of its record in the imported file.
 fn import_event(
     connection: &Connection,
     seq: Option<u64>,
     mut event: PreparedEvent,
-) -> Result<(RecordStatus, bool), StoreError> {
+) -> Result<ImportedEvent, StoreError> {
     let Some(seq) = seq else {
-        return Ok((status(&append::append_unanalysed(connection, &event)?), false));
+        let (status, stored_seq) = status(&append::append_unanalysed(connection, &event)?);
+        return Ok(ImportedEvent { status, stored_seq, is_renumbered: false });
     };
     if is_stored_at(connection, seq, &event)? {
-        return Ok((RecordStatus::Duplicate, false));
+        let status = RecordStatus::Duplicate;
+        return Ok(ImportedEvent { status, stored_seq: seq, is_renumbered: false });
     }
     let moves = seq != next_seq(connection, &event)?;
     if moves && event.prepared.fact.is_none() {
@@ -80,14 +101,16 @@ fn import_event(
         let key = format!("import:{seq}:{}", hash.get(..16).unwrap_or_default());
         event.prepared.fact = Some(key.into());
     }
-    let status = status(&append::append_unanalysed(connection, &event)?);
-    Ok((status, moves && status == RecordStatus::New))
+    let (status, stored_seq) = status(&append::append_unanalysed(connection, &event)?);
+    let is_renumbered = moves && status == RecordStatus::New;
+    Ok(ImportedEvent { status, stored_seq, is_renumbered })
 }
 
-const fn status(appended: &Appended) -> RecordStatus {
+/// The status of an appended event, and the seq of its record.
+const fn status(appended: &Appended) -> (RecordStatus, u64) {
     match appended {
-        Appended::New(_) => RecordStatus::New,
-        Appended::Existing(status, _) => *status,
+        Appended::New(seq) => (RecordStatus::New, *seq),
+        Appended::Existing(status, record) => (*status, record.seq),
     }
 }
 
