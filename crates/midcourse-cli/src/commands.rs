@@ -32,12 +32,14 @@ mod redact;
 mod refresh;
 mod repair;
 mod replay;
+mod replayed_messages;
 mod replayed_run;
 pub(crate) mod report;
 mod restore;
 mod retention;
 mod run;
 mod run_filter;
+mod run_input;
 mod screen;
 mod search;
 mod show;
@@ -214,7 +216,8 @@ enum Command {
     ///
     /// Replays a stored run (`--run`) with its recorded configuration, or a file: records that
     /// `export` wrote, or a run in short notation, one call per line, such as
-    /// `bash make !! error: no rule` (see docs/measuring.md).
+    /// `bash make !! error: no rule` (see docs/measuring.md). With `--config`, says how the messages
+    /// differ from the recorded ones.
     Replay(replay::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),

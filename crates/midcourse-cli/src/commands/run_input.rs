@@ -1,15 +1,14 @@
-//! Reads the run to replay: from the store, or from a file with records as JSON lines or in
-//! notation (a short form for people, such as `bash make -> built`).
+//! Reads a run to replay: from the store, or from a file with records as JSON lines or in notation
+//! (a short form for people, such as `bash make -> built`).
 
 use std::fs;
 use std::io::{Read, stdin};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use midcourse::{DecisionPoint, Finding, Source, TrajectoryRecord, parse_notation};
+use midcourse::{DecisionPoint, RunId, Source, Store, TrajectoryRecord, parse_notation};
 use serde::Deserialize;
 
-use crate::commands::open;
 use crate::terminal::warn;
 
 /// A record with its source (who reported it) and its decision point (the point of the agent's turn
@@ -24,12 +23,10 @@ pub(super) struct InputRecord {
     pub(super) decision_point: Option<DecisionPoint>,
 }
 
-/// Reads a stored run. Returns the records that can be read, and what is damaged in the run.
-pub(super) fn read_stored(run: &str) -> Result<(Vec<InputRecord>, Vec<Finding>)> {
-    let store = open::to_read()?;
-    let run = open::find_run(&store, run)?;
+/// Reads the records of a stored run, and warns about records that cannot be read.
+pub(super) fn read_stored(store: &Store, run_id: &RunId) -> Result<Vec<InputRecord>> {
     let mut records = Vec::new();
-    for (seq, stored) in store.records_or_damage(run.run_id.as_str(), 0, usize::MAX)? {
+    for (seq, stored) in store.records_or_damage(run_id.as_str(), 0, usize::MAX)? {
         match stored {
             Ok(stored) => {
                 let source = Some(stored.source.clone());
@@ -40,7 +37,7 @@ pub(super) fn read_stored(run: &str) -> Result<(Vec<InputRecord>, Vec<Finding>)>
             Err(error) => warn(&format!("skipped record {seq}: {error}")),
         }
     }
-    Ok((records, store.verify_run(&run.run_id)?))
+    Ok(records)
 }
 
 /// Reads a run from a file, or from standard input if `file` is `None` or `-`. Text that starts
