@@ -20,6 +20,7 @@ mod import;
 mod input_files;
 mod install;
 mod json;
+mod label;
 mod list;
 mod man;
 mod open;
@@ -31,12 +32,14 @@ mod redact;
 mod refresh;
 mod repair;
 mod replay;
+mod replayed_messages;
 mod replayed_run;
 pub(crate) mod report;
 mod restore;
 mod retention;
 mod run;
 mod run_filter;
+mod run_input;
 mod screen;
 mod search;
 mod show;
@@ -203,18 +206,28 @@ enum Command {
     /// `{run_id, source?, success?, deadline?, meta?, events: […]}` (see docs/measuring.md). Nothing
     /// is stored. Without --config, the built-in settings apply.
     Backtest(backtest::Arguments),
-    /// Measure messages against labelled scenarios.
+    /// Measure messages against labelled scenarios, or against your own labels.
     ///
     /// A scenario is a short run with an expectation: a message about a pattern within a range of
-    /// events, or none (see docs/scenarios.md). Messages about deadlines and budgets do not count.
-    /// The exit code is 1 if a required threshold is missed.
+    /// events, or none (see docs/scenarios.md). With `--labels`, the stored runs that you labelled
+    /// with `midcourse label` are replayed instead. Messages about deadlines and budgets do not
+    /// count. The exit code is 1 if a required threshold is missed.
     Eval(eval::Arguments),
     /// Replay one run and show its messages.
     ///
     /// Replays a stored run (`--run`) with its recorded configuration, or a file: records that
     /// `export` wrote, or a run in short notation, one call per line, such as
-    /// `bash make !! error: no rule` (see docs/measuring.md).
+    /// `bash make !! error: no rule` (see docs/measuring.md). With `--config`, says how the messages
+    /// differ from the recorded ones.
     Replay(replay::Arguments),
+    /// Say whether midcourse was right to speak, or to stay silent, in a run.
+    ///
+    /// Keeps your verdict next to the run and changes nothing in it. With `--at`, the verdict is
+    /// about the message at this record or, if the record is no message, about the silence there.
+    /// Without it, `good` says that the messages of the run were right and no other was due; `bad`
+    /// says that they were false alarms or, if there were none, that one was missing. A new label
+    /// replaces the earlier one. `midcourse eval --labels` compares a configuration with your labels.
+    Label(label::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
 }
@@ -265,6 +278,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Hook(_) | Command::Statusline(_) => Ok(ExitCode::SUCCESS),
         Command::Backtest(arguments) => backtest::run(&arguments).map(success),
         Command::Replay(arguments) => replay::run(&arguments).map(success),
+        Command::Label(arguments) => label::run(&arguments).map(success),
         Command::Completions(arguments) => completions::run(&arguments).map(success),
         Command::Man(arguments) => man::run(&arguments).map(success),
     };

@@ -13,7 +13,7 @@ use std::fmt;
 use midcourse::{PatternType, TrajectoryRecord};
 
 pub(crate) use evaluate::{ScenarioResult, ScenarioVerdict, evaluate};
-pub(crate) use parse::parse_scenarios;
+pub(crate) use parse::{parse_pattern, parse_scenarios};
 
 /// A short run, and which messages midcourse should deliver in this run.
 #[derive(Debug, Clone, PartialEq)]

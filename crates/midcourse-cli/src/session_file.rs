@@ -72,7 +72,7 @@ pub(crate) struct Found {
 
 impl Found {
     pub(crate) fn push(&mut self, event: Event) {
-        self.records.push(ForeignRecord { seq: None, redactions: 0, events: vec![event] });
+        self.records.push(ForeignRecord::from(event));
     }
 
     /// Counts a line, or a part of a line or document, under the name that the format gives to its

@@ -11,7 +11,7 @@ use crate::formats;
 use crate::hosts;
 use crate::session_file::{Head, SessionFile, SessionReader, Unit};
 
-pub(crate) use read::{FileReport, ReadError, format_of_file, read_file, read_stream};
+pub(crate) use read::{FileReport, HEAD_LEN, ReadError, format_of_file, read_file, read_stream};
 
 /// A format of session files.
 pub(crate) struct SessionFormat {

@@ -15,6 +15,8 @@ use midcourse_core::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::label::Label;
+
 /// Something that happened in a run, as a host reports it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
@@ -136,6 +138,16 @@ pub struct ForeignRecord {
     /// The record as an event. If the other store had conflicting versions of the record, each
     /// follows as an event of its own.
     pub events: Vec<Event>,
+    /// What a person said about the record in the other store. A label of the whole run comes with
+    /// one of its records, which is usually the first.
+    pub labels: Vec<Label>,
+}
+
+impl From<Event> for ForeignRecord {
+    /// An event that no other store has numbered.
+    fn from(event: Event) -> Self {
+        Self { seq: None, redactions: 0, labels: Vec::new(), events: vec![event] }
+    }
 }
 
 /// Where an event comes from: the host, and the channel by which the event reached midcourse. If

@@ -51,6 +51,7 @@ mod clock;
 mod data_dir;
 mod dedupe;
 mod event;
+mod label;
 mod monitor;
 mod recorder;
 mod redact;
@@ -61,6 +62,7 @@ pub use clock::now;
 pub use data_dir::{DATA_DIR_VARIABLE, DataDir, NoDataDir, sync_folder};
 pub use dedupe::RecordStatus;
 pub use event::{Channel, Event, FactKey, ForeignRecord, Source};
+pub use label::{Label, LabelVerdict};
 pub use monitor::{BlockingRun, Monitor, MonitoredRun, Report};
 pub use recorder::{OnFailure, RecordOutcome, TrajectoryRecorder};
 pub use redact::{

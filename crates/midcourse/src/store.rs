@@ -20,6 +20,7 @@ mod error;
 mod head;
 mod import;
 mod ingest;
+mod labels;
 mod live_facts;
 mod log_frames;
 mod loss;

@@ -1,7 +1,11 @@
 //! `midcourse eval`: replays labelled scenarios (short runs with an expected message, or none) and
-//! counts how often midcourse delivers the messages as expected.
+//! counts how often midcourse delivers the messages as expected. With `--labels`, replays stored
+//! runs instead and compares the messages with what a person said about them ([`labels`]).
 
 mod calibration;
+mod label_score;
+mod label_verdicts;
+mod labels;
 mod scenario_list;
 mod score;
 
@@ -21,19 +25,22 @@ use score::Score;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Read these files or directories (`*.txt`).
-    #[arg(required = true)]
+    /// Read these files or directories (`*.txt`). With `--labels`: only these runs.
+    #[arg(required_unless_present = "labels", value_name = "PATH|RUN")]
     paths: Vec<PathBuf>,
+    /// Replay the runs that you labelled with `midcourse label`, and compare the messages.
+    #[arg(long, conflicts_with_all = ["calibration", "max_early"])]
+    labels: bool,
     /// Use this configuration file.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// List all scenarios, not only unexpected results.
+    /// List all scenarios or labels, not only unexpected results.
     #[arg(long)]
     all: bool,
     /// Print how often messages were right, by stated confidence.
     #[arg(long)]
     calibration: bool,
-    /// Print JSON lines: each scenario, then a summary.
+    /// Print JSON lines: each scenario or label, then a summary.
     #[arg(long)]
     json: bool,
     /// Fail if fewer expected messages come in time.
@@ -42,7 +49,7 @@ pub(super) struct Arguments {
     /// Fail if more messages than this come too early.
     #[arg(long, value_name = "N")]
     max_early: Option<usize>,
-    /// Fail if more quiet scenarios get a message.
+    /// Fail if more quiet scenarios, or quiet places of labelled runs, get a message.
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     max_false_alarms: Option<f64>,
 }
@@ -63,6 +70,9 @@ struct Evaluated {
 /// Evaluates all scenarios and prints the results. Returns whether the results meet the thresholds
 /// given as options, such as `--min-caught`.
 pub(super) fn run(arguments: &Arguments) -> Result<bool> {
+    if arguments.labels {
+        return labels::run(arguments);
+    }
     let config = arguments.config.as_deref().map_or_else(|| Ok(Config::shipped()), Config::read)?;
     let evaluated: Vec<Evaluated> = read_files(&arguments.paths)?
         .into_iter()

@@ -6,7 +6,7 @@ use std::io::{BufWriter, Write, stdout};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use midcourse::Store;
+use midcourse::{Label, Store};
 
 use super::open;
 use crate::display::json_line;
@@ -89,6 +89,7 @@ fn write_run(
     progress: impl Fn(u64),
 ) -> Result<u64> {
     let (mut from, mut damaged) = (0, 0);
+    let labels = store.labels(&run_id.into())?;
     loop {
         let page = store.records_or_damage(run_id, from, PAGE)?;
         let Some((last, _)) = page.last() else { return Ok(damaged) };
@@ -98,8 +99,16 @@ fn write_run(
             match record {
                 Ok(record) => {
                     let mut json = record.to_json();
-                    if is_damaged && let Some(fields) = json.as_object_mut() {
-                        fields.insert("damaged".to_owned(), true.into());
+                    if let Some(fields) = json.as_object_mut() {
+                        if is_damaged {
+                            fields.insert("damaged".to_owned(), true.into());
+                        }
+                        // The label of the whole run goes with the first record.
+                        let is_here = |label: &&Label| label.seq.unwrap_or_default() == seq;
+                        let labels: Vec<&Label> = labels.iter().filter(is_here).collect();
+                        if !labels.is_empty() {
+                            fields.insert("labels".to_owned(), serde_json::to_value(labels)?);
+                        }
                     }
                     writeln!(out, "{}", json_line(&json))?;
                 }

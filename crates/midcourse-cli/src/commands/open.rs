@@ -129,6 +129,16 @@ pub(super) fn find_run(store: &Store, name: &str) -> Result<RunSummary> {
     }
 }
 
+/// Finds a run, or a run and the seq in it: `RUN:SEQ`, as `midcourse search` prints it.
+pub(super) fn find_run_or_record(store: &Store, name: &str) -> Result<(RunSummary, Option<u64>)> {
+    let record = name.rsplit_once(':').and_then(|(run, seq)| Some((run, seq.parse().ok()?)));
+    // The id of a run may contain a colon, too.
+    match record {
+        Some((run, seq)) if store.run(name)?.is_none() => Ok((find_run(store, run)?, Some(seq))),
+        _ => Ok((find_run(store, name)?, None)),
+    }
+}
+
 /// A progress bar on standard error; hidden if standard error is not a terminal.
 pub(super) fn progress(total: u64, label: &'static str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {

@@ -2,122 +2,102 @@
 //!
 //! If midcourse analysed the run while it happened, the records contain the configuration and the
 //! decision points (the moments at which the agent could get messages). The replay uses both, so it
-//! produces the recorded messages again, unless midcourse itself has changed since.
+//! produces the recorded messages again, unless midcourse itself has changed since. With `--config`,
+//! another configuration takes the place of the recorded one, and [`difference`] says what changes.
 
-mod input;
+mod difference;
 
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 
 use anyhow::Result;
-use midcourse::{
-    Channel, DecisionPoint, DeliveryPolicy, Engine, Step, TrajectoryPayload, TrajectoryRecord,
-};
-use serde_json::json;
+use midcourse::{Engine, Step, TrajectoryRecord};
+use serde_json::{Value, json};
 
-use super::open;
-use super::replayed_run::ReplayedRun;
+use super::replayed_messages::{self, Message, Messages};
 use super::step_json::{Position, step_lines};
-use crate::display::{describe_outcome, json_line, one_line, plain_name};
-use crate::hosts::{Host, permanent_policy};
-use input::InputRecord;
+use super::{open, run_input};
+use crate::config::Config;
+use crate::display::{describe_outcome, escape_control_chars, json_line, one_line, plain_name};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Read the run from this file; by default standard input.
-    #[arg(conflicts_with = "run")]
+    /// Read the run from this file, such as a session file; by default standard input.
     file: Option<PathBuf>,
-    /// Replay a stored run (id, start or end of id, or `latest`).
+    /// Replay a stored run (id, start or end of id, or `latest`); with FILE, this run of the file.
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
+    /// Use this configuration file instead of the recorded configuration, and show what changes.
+    ///
+    /// The deadline and the budget stay those of the recorded run.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Print JSON lines.
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let (records, findings) = match &arguments.run {
-        Some(run) => input::read_stored(run)?,
-        None => (input::read_file(arguments.file.as_deref())?, Vec::new()),
+    let config = arguments.config.as_deref().map(Config::read).transpose()?;
+    let (records, findings) = match (&arguments.file, &arguments.run) {
+        (None, Some(run)) => {
+            let store = open::to_read()?;
+            let run_id = open::find_run(&store, run)?.run_id;
+            (run_input::read_stored(&store, &run_id)?, store.verify_run(&run_id)?)
+        }
+        (file, run) => (run_input::read_file(file.as_deref(), run.as_deref())?, Vec::new()),
     };
-    let is_child = records.iter().any(|input| input.record.parent_run_id.is_some());
-    let mut replay = ReplayedRun::new(delivery_policy(&records), is_child);
-    // If midcourse analysed the run while it happened, the records contain the decision points at
-    // which messages could be delivered.
-    let was_monitored = records.iter().any(|input| input.decision_point.is_some());
     let mut out = stdout().lock();
-    let (mut replayed, mut recorded) = (Vec::new(), Vec::new());
-    for input in &records {
-        // A record that the engine added, such as a delivered message, is not replayed, because the
-        // replay produces such records again. Keep its message to compare it with the new ones.
-        if input.record.payload.is_conclusion() {
-            recorded.extend(message_of(&input.record.payload));
-            continue;
-        }
-        let decision_point = match was_monitored {
-            true => input.decision_point,
-            false => Some(DecisionPoint::PreToolSelection),
-        };
-        let step = replay.step(&input.record, input.source.as_ref(), decision_point)?;
-        replayed.extend(step.deliveries.iter().map(|delivery| delivery.text()));
+    let messages = replayed_messages::replay(&records, config.as_ref(), |engine, record, step| {
         if arguments.json {
-            print_json(&mut out, replay.engine(), &input.record, &step)?;
+            print_json(&mut out, engine, record, step)
         } else {
-            print_text(&mut out, replay.engine(), &step)?;
+            print_text(&mut out, engine, step)
         }
-    }
-    let trajectory = replay.engine().trajectory();
-    let (calls, errors) = (trajectory.tool_call_count(), trajectory.error_count());
+    })?;
+    // A run that midcourse did not analyse has no recorded messages to compare with.
+    let config = arguments.config.as_ref().filter(|_| messages.was_monitored);
+    let config = config.map(|path| path.display().to_string());
     if arguments.json {
-        let line = json!({"type": "run", "records": records.len(), "calls": calls,
-                          "errors": errors, "deliveries": replayed.len(),
-                          "matches_recorded": replayed == recorded});
-        writeln!(out, "{}", json_line(&line))?;
+        let differences = config.map(|_| difference::lines(&messages)).unwrap_or_default();
+        for line in differences {
+            writeln!(out, "{}", json_line(&line))?;
+        }
+        writeln!(out, "{}", json_line(&run_line(records.len(), &messages)))?;
     } else {
-        let messages = match replayed.len() {
-            0 => "no messages".to_owned(),
-            1 => "1 message".to_owned(),
-            count => format!("{count} messages"),
-        };
-        let comparison = match recorded.len() {
-            0 if replayed.is_empty() || !was_monitored => String::new(),
-            _ if replayed == recorded => ", the same as in the recorded run".to_owned(),
-            count => format!("; the recorded run had {count}"),
-        };
-        writeln!(out, "{calls} calls, {errors} failed or refused; {messages}{comparison}.")?;
+        print_summary(&mut out, &messages)?;
+        if let Some(config) = config {
+            difference::print(&mut out, &messages, &escape_control_chars(&config))?;
+        }
     }
     out.flush()?;
     open::report_damage(&findings)
 }
 
-/// The text of the message, if the record says that a message was delivered; otherwise `None`.
-fn message_of(payload: &TrajectoryPayload) -> Option<String> {
-    match payload {
-        TrajectoryPayload::FeedbackDelivered { text, .. } => Some(text.clone()),
-        TrajectoryPayload::GuidanceDelivered { guidance, .. } => {
-            Some(guidance.injection.content().to_owned())
-        }
-        _ => None,
-    }
+/// Whether the replayed messages are the recorded ones, word for word.
+fn is_as_recorded(messages: &Messages) -> bool {
+    let texts = |list: &[Message]| list.iter().map(|it| it.text.clone()).collect::<Vec<_>>();
+    texts(&messages.replayed) == texts(&messages.recorded)
 }
 
-/// The limits on messages that applied to the run.
-fn delivery_policy(records: &[InputRecord]) -> DeliveryPolicy {
-    let mut sources = records.iter().filter_map(|input| input.source.as_ref());
-    let is_proxied = sources.clone().any(|source| source.channel() == Channel::Proxy);
-    // A host repeats each message from a hook in every later model request, so it has its own
-    // limits. In a run with a proxy, the proxy delivered the messages, with default limits unless
-    // the model's server keeps the requests.
-    let host = sources.find_map(|source| Host::named(source.host())).filter(|_| !is_proxied);
-    let is_kept = |input: &InputRecord| {
-        let payload = &input.record.payload;
-        matches!(payload, TrajectoryPayload::ProviderRequestPrepared { kept_by_server: true, .. })
+fn run_line(records: usize, messages: &Messages) -> Value {
+    json!({"type": "run", "records": records, "calls": messages.calls, "errors": messages.errors,
+           "deliveries": messages.replayed.len(), "matches_recorded": is_as_recorded(messages)})
+}
+
+fn print_summary(out: &mut impl Write, messages: &Messages) -> Result<()> {
+    let Messages { recorded, replayed, was_monitored, calls, errors } = messages;
+    let count = match replayed.len() {
+        0 => "no messages".to_owned(),
+        1 => "1 message".to_owned(),
+        count => format!("{count} messages"),
     };
-    match host {
-        Some(host) => host.delivery_policy(),
-        None if records.iter().any(is_kept) => permanent_policy(),
-        None => DeliveryPolicy::default(),
-    }
+    let comparison = match recorded.len() {
+        0 if replayed.is_empty() || !was_monitored => String::new(),
+        _ if is_as_recorded(messages) => ", the same as in the recorded run".to_owned(),
+        count => format!("; the recorded run had {count}"),
+    };
+    Ok(writeln!(out, "{calls} calls, {errors} failed or refused; {count}{comparison}.")?)
 }
 
 fn print_text(out: &mut impl Write, engine: &Engine, step: &Step) -> Result<()> {

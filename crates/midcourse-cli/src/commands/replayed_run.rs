@@ -4,6 +4,7 @@
 use anyhow::Result;
 use midcourse::{DecisionPoint, DeliveryPolicy, Engine, Source, Step, TrajectoryRecord};
 
+use crate::config::Config;
 use crate::run_settings::RecordedEngine;
 use crate::terminal::warn;
 
@@ -15,6 +16,12 @@ pub(super) struct ReplayedRun {
 impl ReplayedRun {
     pub(super) fn new(policy: DeliveryPolicy, is_child: bool) -> Self {
         Self { engine: RecordedEngine::new(policy, is_child) }
+    }
+
+    /// A replay with this configuration in place of the recorded one. Deadlines and budgets stay
+    /// those of the recorded run.
+    pub(super) fn with_config(policy: DeliveryPolicy, is_child: bool, config: Config) -> Self {
+        Self { engine: RecordedEngine::with_config(policy, is_child, config) }
     }
 
     pub(super) const fn engine(&self) -> &Engine {

@@ -104,7 +104,7 @@ impl Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let store = open::to_read()?;
     refresh(&store, Outdated::Wrong);
-    let (mut run, seq) = find(&store, &arguments.run)?;
+    let (mut run, seq) = open::find_run_or_record(&store, &arguments.run)?;
     if let Some(seq) = seq {
         let screen = Screen::paged_unless(arguments.json, &arguments.screen, &arguments.pager);
         return one_record::show(&store, &run, seq, arguments.json, screen);
@@ -124,18 +124,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     }
     ensure!(damage.skipped.is_empty(), "the run is damaged; run `midcourse verify` for details");
     Ok(())
-}
-
-/// Finds a run, or a run and the seq in it: `RUN:SEQ`, as `midcourse search` prints it.
-fn find(store: &Store, name: &str) -> Result<(RunSummary, Option<u64>)> {
-    let record = name.rsplit_once(':').and_then(|(run, seq)| Some((run, seq.parse().ok()?)));
-    // The id of a run may contain a colon, too.
-    match record {
-        Some((run, seq)) if store.run(name)?.is_none() => {
-            Ok((open::find_run(store, run)?, Some(seq)))
-        }
-        _ => Ok((open::find_run(store, name)?, None)),
-    }
 }
 
 /// Damage that was found while printing.

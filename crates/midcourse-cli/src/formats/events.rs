@@ -106,7 +106,7 @@ impl ParsedRun {
         let record = |at: Timestamp, key: String, payload: TrajectoryPayload| {
             let mut event = Event::new(self.identity.clone(), source.clone(), at, payload);
             event.fact.get_or_insert_with(|| key.into());
-            ForeignRecord { seq: None, redactions: 0, events: vec![event] }
+            ForeignRecord::from(event)
         };
         let start = TrajectoryPayload::RunStarted { identity: self.identity.clone() };
         let mut records = vec![record(self.started_at, String::new(), start)];

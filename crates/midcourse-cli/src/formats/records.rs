@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 
 use midcourse::{
-    Channel, DecisionPoint, Event, FactKey, ForeignRecord, RunId, RunIdentity, Source, Timestamp,
-    TrajectoryPayload,
+    Channel, DecisionPoint, Event, FactKey, ForeignRecord, Label, RunId, RunIdentity, Source,
+    Timestamp, TrajectoryPayload,
 };
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
@@ -121,6 +121,10 @@ struct LineWire {
     redactions: u32,
     #[serde(default)]
     conflicts: Vec<Value>,
+    /// The labels of an exported record. One that this release does not understand is left out: it
+    /// must not make the record unreadable.
+    #[serde(default)]
+    labels: Vec<Value>,
 }
 
 /// Deserialises a field that may be `null`: `null` becomes `Some(None)`, a missing field `None`.
@@ -160,7 +164,9 @@ pub(crate) fn parse_line(line: &str, defaults: &LineDefaults) -> Result<ForeignR
         }
         events.push(event);
     }
-    Ok(ForeignRecord { seq: wire.seq, redactions: wire.redactions, events })
+    let (seq, redactions) = (wire.seq, wire.redactions);
+    let labels = wire.labels.iter().filter_map(|label| Label::deserialize(label).ok()).collect();
+    Ok(ForeignRecord { seq, redactions, events, labels })
 }
 
 /// Deserialises a payload. If the kind of the payload is unknown, the result is an `Unread` payload

@@ -149,6 +149,14 @@ fn parse_events(
         .map_err(|NotationError { line, problem }| error(before.saturating_add(line), problem))
 }
 
+/// The pattern with this name, if a message can be about it.
+pub(crate) fn parse_pattern(name: &str) -> Result<PatternType, String> {
+    PATTERNS.into_iter().find(|pattern| pattern.as_str() == name).ok_or_else(|| {
+        let known: Vec<String> = PATTERNS.iter().map(ToString::to_string).collect();
+        format!("unknown pattern {name:?}; use one of {}", known.join(", "))
+    })
+}
+
 fn parse_expected(text: &str) -> Result<Expected, String> {
     if text == "quiet" {
         return Ok(Expected::Quiet);
@@ -161,10 +169,7 @@ fn parse_expected(text: &str) -> Result<Expected, String> {
     };
     let mut patterns = Vec::new();
     for name in names.split('|') {
-        let Some(pattern) = PATTERNS.into_iter().find(|pattern| pattern.as_str() == name) else {
-            let known: Vec<String> = PATTERNS.iter().map(ToString::to_string).collect();
-            return Err(format!("unknown pattern {name:?}; use one of {}", known.join(", ")));
-        };
+        let pattern = parse_pattern(name)?;
         if patterns.contains(&pattern) {
             return Err(format!("pattern `{name}` is listed twice; list it once"));
         }

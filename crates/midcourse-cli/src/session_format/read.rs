@@ -12,7 +12,7 @@ use crate::input_line::read_line;
 use crate::session_file::{Counts, Found, Head, SessionFile, Unit};
 
 /// The format of a file is recognised from this many bytes at its beginning.
-const HEAD_LEN: u64 = 64 << 10;
+pub(crate) const HEAD_LEN: usize = 64 << 10;
 
 /// Maximum length of a document that is read as a whole, in bytes. The rest of a longer document is
 /// left out.
@@ -63,7 +63,7 @@ pub(crate) fn format_of_file(path: &Path) -> Result<&'static SessionFormat, Read
 
 fn read_head(stream: &mut impl Read) -> Result<Vec<u8>, ReadError> {
     let mut head = Vec::new();
-    stream.take(HEAD_LEN).read_to_end(&mut head)?;
+    stream.take(u64::try_from(HEAD_LEN).unwrap_or(u64::MAX)).read_to_end(&mut head)?;
     if head.starts_with(BYTE_ORDER_MARK) {
         head.drain(..BYTE_ORDER_MARK.len());
     }

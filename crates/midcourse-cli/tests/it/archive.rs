@@ -5,7 +5,7 @@
 //! apart from the records) that no other run uses.
 
 use midcourse::{Budget, Engine, RunId, RunIdentity, RunOutcome, ToolResult, TrajectoryPayload};
-use midcourse::{Event, RecordStatus, Source, Store, SyncedEngine};
+use midcourse::{Event, Label, LabelVerdict, RecordStatus, Source, Store, SyncedEngine};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
@@ -57,7 +57,7 @@ fn check_counts(counts: &Value, expected: [u64; 5]) {
 
 /// Adds a run and its child run that together have everything a store can contain: long texts, a
 /// secret, a call that two sources reported (merged), a call that one source reported twice with
-/// different results (a conflict), a message for the agent, and a record with schema version 0.
+/// different results (a conflict), a message for the agent, a record with schema version 0, and labels.
 pub(crate) fn everything(store: &mut Store) {
     let child = RunIdentity::child_of(&root("r"), "r.worker");
     store.append(Event::new(child, hook(), at(1), TrajectoryPayload::TurnStarted)).unwrap();
@@ -93,6 +93,18 @@ pub(crate) fn everything(store: &mut Store) {
     }
     let end = TrajectoryPayload::RunEnded { outcome: RunOutcome::Failed, new_messages: Vec::new() };
     store.append(Event::new(root("r"), hook(), at(60), end)).unwrap();
+    for (seq, verdict) in [(None, LabelVerdict::Bad), (Some(0), LabelVerdict::Good)] {
+        let label = Label {
+            seq,
+            verdict,
+            cause: Some("doom_loop".to_owned()),
+            call: seq,
+            text_hash: seq.map(|_| Label::hash_of("stop")),
+            note: Some("of a person".to_owned()),
+            labelled_at_unix_ms: at(90),
+        };
+        store.set_label(&"r".into(), &label).unwrap();
+    }
 }
 
 #[test]

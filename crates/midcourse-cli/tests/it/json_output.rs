@@ -104,6 +104,14 @@ fn the_output_of_every_command_is_valid() {
     checked.run(&user, &["tail", "-n", "100"]);
     checked.run(&user, &["search", "rule"]);
     checked.run(&user, &["replay", "--run", "r"]);
+    checked.run(&user, &["replay", "--run", "r", "--config", &quiet]);
+    checked.run(&user, &["label", "r", "good"]);
+    checked.run(&user, &["label", "r:2", "bad", "--cause", "drift", "--note", "odd"]);
+    checked.run(&user, &["label", "r:2"]);
+    checked.run(&user, &["label", "--list"]);
+    checked.run(&user, &["eval", "--labels"]);
+    checked.run(&user, &["eval", "--labels", "--config", &quiet]);
+    checked.run(&user, &["label", "r:2", "--remove"]);
     checked.run(&user, &["backtest", &runs]);
     checked.run(&user, &["backtest", &runs, "--against", &quiet]);
     checked.run(&user, &["eval", &scenarios]);
@@ -128,9 +136,9 @@ fn the_output_of_every_command_is_valid() {
     let kinds = |command: &str| checked.0[command].iter().map(String::as_str).collect::<Vec<_>>();
     assert_eq!(kinds("show"), ["record", "run"]);
     assert_eq!(kinds("search"), ["hit"]);
-    assert_eq!(kinds("replay"), ["delivery", "outcome", "pattern", "run"]);
+    assert_eq!(kinds("replay"), ["delivery", "difference", "outcome", "pattern", "run"]);
     assert_eq!(kinds("backtest"), ["delivery", "difference", "pattern", "run", "summary"]);
-    assert_eq!(kinds("eval"), ["scenario", "summary"]);
+    assert_eq!(kinds("eval"), ["label", "label_summary", "scenario", "summary"]);
     assert_eq!(kinds("verify"), ["problem", "summary"]);
     assert_eq!(kinds("repair"), ["run", "summary"]);
 }

@@ -30,6 +30,7 @@ mod hook_faults;
 mod install;
 mod json_output;
 mod kill;
+mod label;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod power;
 #[cfg(target_os = "linux")]

@@ -170,7 +170,7 @@ fn a_store_of_schema_1_is_upgraded_and_its_runs_are_computed_again() {
         std::fs::copy(format!("{old}/{file}"), folder.path().join(file)).unwrap();
     }
     let mut store = Store::open(&data_dir, test_settings()).unwrap();
-    assert_eq!(store.schema_version().unwrap(), 2);
+    assert_eq!(store.schema_version().unwrap(), 3);
     assert_eq!(findings(&store), [""; 0]);
     let run = store.run("night-1").unwrap().unwrap();
     assert_eq!((run.state, run.task, run.calls), (SummaryState::Missing, None, 6));

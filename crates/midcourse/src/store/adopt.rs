@@ -55,6 +55,7 @@ pub(super) fn adopt(
     )?;
     connection.execute("DELETE FROM checkpoints WHERE run = ?1", [held.id])?;
     connection.execute("DELETE FROM summaries WHERE run = ?1", [held.id])?;
+    connection.execute("DELETE FROM labels WHERE run = ?1", [held.id])?;
     summaries::clear_engine(connection, run.id)?;
     connection.execute("DELETE FROM runs WHERE id = ?1", [held.id])?;
     Ok(run)

@@ -20,7 +20,7 @@ use super::append::{self, Appended, run_head};
 use super::error::StoreError;
 use super::live_facts::LiveFacts;
 use super::prepare::PreparedEvent;
-use super::{Store, read};
+use super::{Store, labels, read};
 use crate::dedupe::RecordStatus;
 use crate::event::{Channel, ForeignRecord};
 
@@ -63,11 +63,12 @@ impl Importer<'_> {
     pub fn import(&mut self, records: Vec<ForeignRecord>) -> Result<Imported, StoreError> {
         let mut events = Vec::new();
         for record in records {
+            let mut labels = record.labels;
             for event in record.events {
                 let mut event = PreparedEvent::new(event, &self.store.settings)?;
                 let redactions = &mut event.prepared.redactions;
                 *redactions = redactions.saturating_add(record.redactions);
-                events.push((record.seq, event));
+                events.push((record.seq, event, std::mem::take(&mut labels)));
             }
         }
         // Only what a session file says about a run is compared with what was recorded live. Records
@@ -75,9 +76,10 @@ impl Importer<'_> {
         let is_from_file =
             |event: &PreparedEvent| event.prepared.source.channel() == Channel::Import;
         let live = &mut self.live;
+        let settings = self.store.settings.clone();
         self.store.write(|connection| {
             let mut imported = Imported::default();
-            for (seq, mut event) in events {
+            for (seq, mut event, labels) in events {
                 if is_from_file(&event) {
                     let live = match live.entry(event.run.run_id.clone()) {
                         Entry::Occupied(known) => known.into_mut(),
@@ -94,7 +96,16 @@ impl Importer<'_> {
                         event.prepared.decision_point = None;
                     }
                 }
-                let (status, is_renumbered) = import_event(connection, seq, event)?;
+                let run_id = event.run.run_id.clone();
+                let ImportedEvent { status, stored_seq, is_renumbered } =
+                    import_event(connection, seq, event)?;
+                if !labels.is_empty()
+                    && let Some(run) = run_head(connection, run_id.as_str())?
+                {
+                    for label in &labels {
+                        labels::import(connection, run.id, stored_seq, label, &settings)?;
+                    }
+                }
                 match status {
                     RecordStatus::New => imported.new += 1,
                     RecordStatus::Duplicate => imported.duplicates += 1,
@@ -108,18 +119,28 @@ impl Importer<'_> {
     }
 }
 
-/// Imports one event. `seq` is the seq of its record in the imported file. Returns the event's
-/// status, and whether it became a new record with another seq in this store.
+/// What became of an imported event.
+struct ImportedEvent {
+    status: RecordStatus,
+    /// The seq of its record in this store.
+    stored_seq: u64,
+    /// Whether it became a new record with another seq than in the imported file.
+    is_renumbered: bool,
+}
+
+/// Imports one event. `seq` is the seq of its record in the imported file.
 fn import_event(
     connection: &Connection,
     seq: Option<u64>,
     mut event: PreparedEvent,
-) -> Result<(RecordStatus, bool), StoreError> {
+) -> Result<ImportedEvent, StoreError> {
     let Some(seq) = seq else {
-        return Ok((status(&append::append_unanalysed(connection, &event)?), false));
+        let (status, stored_seq) = status(&append::append_unanalysed(connection, &event)?);
+        return Ok(ImportedEvent { status, stored_seq, is_renumbered: false });
     };
     if is_stored_at(connection, seq, &event)? {
-        return Ok((RecordStatus::Duplicate, false));
+        let status = RecordStatus::Duplicate;
+        return Ok(ImportedEvent { status, stored_seq: seq, is_renumbered: false });
     }
     let moves = seq != next_seq(connection, &event)?;
     if moves && event.prepared.fact.is_none() {
@@ -129,14 +150,16 @@ fn import_event(
         let key = format!("import:{seq}:{}", hash.get(..16).unwrap_or_default());
         event.prepared.fact = Some(key.into());
     }
-    let status = status(&append::append_unanalysed(connection, &event)?);
-    Ok((status, moves && status == RecordStatus::New))
+    let (status, stored_seq) = status(&append::append_unanalysed(connection, &event)?);
+    let is_renumbered = moves && status == RecordStatus::New;
+    Ok(ImportedEvent { status, stored_seq, is_renumbered })
 }
 
-const fn status(appended: &Appended) -> RecordStatus {
+/// The status of an appended event, and the seq of its record.
+const fn status(appended: &Appended) -> (RecordStatus, u64) {
     match appended {
-        Appended::New(_) => RecordStatus::New,
-        Appended::Existing(status, _) => *status,
+        Appended::New(seq) => (RecordStatus::New, *seq),
+        Appended::Existing(status, record) => (*status, record.seq),
     }
 }
 

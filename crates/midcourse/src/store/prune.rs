@@ -189,6 +189,7 @@ pub(super) fn remove(connection: &Connection, run: i64) -> Result<(), StoreError
         "DELETE FROM reports WHERE run = ?1",
         "DELETE FROM checkpoints WHERE run = ?1",
         "DELETE FROM summaries WHERE run = ?1",
+        "DELETE FROM labels WHERE run = ?1",
         "DELETE FROM runs WHERE id = ?1",
     ] {
         connection.execute(statement, [run])?;

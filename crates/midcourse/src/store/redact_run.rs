@@ -23,7 +23,7 @@ use super::error::StoreError;
 use super::read::{self, ReportRow, Row};
 use super::redacted_text;
 use super::settings::StoreSettings;
-use super::{Store, append};
+use super::{Store, append, labels};
 
 /// How many records are read from the database at a time.
 const PAGE: usize = 64;
@@ -147,6 +147,8 @@ fn apply(
     if redacting.old != head.link || i64::try_from(next_seq) != Ok(head.next_seq) {
         return Err(damaged("its last records are missing"));
     }
+    let in_notes = labels::redact(connection, head.id, settings)?;
+    redacting.redacted.secrets = redacting.redacted.secrets.saturating_add(in_notes);
     redacting.finish(&head)
 }
 

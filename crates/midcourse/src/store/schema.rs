@@ -20,10 +20,11 @@ use super::settings::Durability;
 use crate::data_dir::sync_folder;
 
 /// SQL scripts: the first creates a store, each further one upgrades it to the next version.
-const STEPS: [&str; 2] = [include_str!("schema/1.sql"), include_str!("schema/2.sql")];
+const STEPS: [&str; 3] =
+    [include_str!("schema/1.sql"), include_str!("schema/2.sql"), include_str!("schema/3.sql")];
 
 /// The schema version of this release.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// The pause between two attempts to create a store.
 const RETRY_INTERVAL: Duration = Duration::from_millis(1);

@@ -9,6 +9,7 @@
 use super::super::chain::Link;
 use super::super::read::{Row, unpack_report};
 use super::rows::{FullReport, Rows, RunRow};
+use crate::label::Label;
 
 /// What can be saved of a run.
 #[derive(Debug, Default)]
@@ -20,6 +21,7 @@ pub(super) struct Chosen {
     pub(super) unchecked: Vec<u64>,
     /// Seqs of records whose further reports were lost.
     pub(super) lost_reports: Vec<u64>,
+    pub(super) labels: Vec<Label>,
 }
 
 /// A part of a run, in the order of the hash chain.
@@ -97,7 +99,8 @@ pub(super) fn choose(rows: &Rows, id: i64, max_records: u64) -> Chosen {
     confirm(&chain, &mut verdicts, row.as_ref(), &before);
     let mut chosen = collect(chain, &verdicts);
     fill(&mut chosen, row.as_ref(), max_records);
-    Chosen { run_id, row, ..chosen }
+    let labels = rows.labels.get(&id).cloned().unwrap_or_default();
+    Chosen { run_id, row, labels, ..chosen }
 }
 
 /// Keeps a row that could not be checked only if the next row continues its link.

@@ -12,6 +12,7 @@ use super::super::append::{self, RunHead};
 use super::super::call_failure::classify;
 use super::super::chain::Link;
 use super::super::error::StoreError;
+use super::super::labels;
 use super::super::prepare::PreparedRecord;
 use super::super::read::Row;
 use super::super::run_counts::RunCounts;
@@ -84,7 +85,7 @@ fn write_run(
             Item::Lost(seq) => write_gap_marker(connection, &mut head, at, *seq)?,
         }
     }
-    Ok(())
+    run.labels.iter().try_for_each(|label| labels::insert(connection, head.id, label))
 }
 
 fn begin(connection: &Connection, id: i64, run: &Chosen, at: u64) -> Result<RunHead, StoreError> {

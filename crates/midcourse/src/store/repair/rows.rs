@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::super::chain::Link;
+use super::super::labels::LabelRow;
 use super::super::read::{BodyRow, ReportRow, Row};
 use super::pages::{Pages, Value};
+use crate::label::Label;
 
 /// A row of the `runs` table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +43,8 @@ pub(super) struct Rows {
     /// index.
     record_bodies: [HashMap<i64, Vec<(String, i64)>>; 2],
     bodies: HashMap<i64, Vec<BodyRow>>,
+    /// By run. The first label of a place is the one that SQLite sees, if it sees one.
+    pub(super) labels: HashMap<i64, Vec<Label>>,
     /// The greatest record id that was ever assigned, according to SQLite.
     sequence: i64,
 }
@@ -77,6 +81,10 @@ impl Rows {
                 let (hash, length, zstd) = (columns.blob()?, columns.integer()?, columns.blob()?);
                 let body = BodyRow { pointer: String::new(), hash, length, zstd };
                 push_new(self.bodies.entry(id).or_default(), body);
+            }
+            9 => {
+                let (run, label) = label(columns)?;
+                push_new(self.labels.entry(run).or_default(), label);
             }
             11 => {
                 let (run, report) = report(id, columns)?;
@@ -188,6 +196,14 @@ impl Columns {
         if let Value::Blob(bytes) = self.values.next()? { Some(bytes) } else { None }
     }
 
+    fn optional_blob(&mut self) -> Option<Option<Vec<u8>>> {
+        match self.values.next()? {
+            Value::Null => Some(None),
+            Value::Blob(bytes) => Some(Some(bytes)),
+            _ => None,
+        }
+    }
+
     fn link(&mut self) -> Option<Link> {
         <[u8; 32]>::try_from(self.blob()?).ok().map(Link::from)
     }
@@ -255,6 +271,16 @@ fn record(id: i64, mut columns: Columns) -> Option<(i64, Row)> {
     // A seq of `u32::MAX` or more can only come from damage. The limit also prevents overflow in
     // calculations with seqs.
     (row.seq < u64::from(u32::MAX)).then_some((run, row))
+}
+
+fn label(mut columns: Columns) -> Option<(i64, Label)> {
+    columns.null()?;
+    let (run, seq, verdict) = (columns.integer()?, columns.integer()?, columns.text()?);
+    let (cause, call) = (columns.optional_text()?, columns.optional_integer()?);
+    let (text_hash, note) = (columns.optional_blob()?, columns.optional_text()?);
+    let at = columns.integer()?;
+    let row = LabelRow { seq, verdict, cause, call, text_hash, note, at };
+    Some((run, row.label()?))
 }
 
 fn report(id: i64, mut columns: Columns) -> Option<(i64, FullReport)> {

@@ -11,7 +11,10 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::super::log_frames::LogFrames;
-use crate::{Channel, DataDir, Event, Source, Store, StoreError, StoreSettings, StoredRecord};
+use crate::{
+    Channel, DataDir, Event, Label, LabelVerdict, Source, Store, StoreError, StoreSettings,
+    StoredRecord,
+};
 
 const FILES: [&str; 4] = ["store.db", "store.db-wal", "record-count", "losses"];
 
@@ -306,4 +309,31 @@ fn a_record_whose_run_number_is_damaged_is_kept() {
     let saved: Vec<_> = all_records(&store).iter().map(content).collect();
     let originals: Vec<_> = TEMPLATE.records.iter().map(content).collect();
     assert_eq!(saved, originals, "{repaired:?}");
+}
+
+#[test]
+fn a_repair_keeps_labels() {
+    let folder = tempfile::tempdir().unwrap();
+    let data_dir = write_template(folder.path(), &[]);
+    let mut store = Store::open(&data_dir, StoreSettings::default()).unwrap();
+    let label = Label {
+        seq: Some(3),
+        verdict: LabelVerdict::Bad,
+        cause: Some("doom_loop".to_owned()),
+        call: Some(2),
+        text_hash: Some(Label::hash_of("stop")),
+        note: Some("it was waiting".to_owned()),
+        labelled_at_unix_ms: Timestamp::from_unix_ms(1_790_000_000_000),
+    };
+    let whole_run = Label { seq: None, call: None, text_hash: None, note: None, ..label.clone() };
+    for label in [&whole_run, &label] {
+        store.set_label(&"a".into(), label).unwrap();
+    }
+    let damage = "UPDATE records SET payload = '{' WHERE id = 7";
+    store.connection.execute(damage, []).unwrap();
+    drop(store);
+    let repaired = Store::repair(&data_dir, &folder.path().join("kept")).unwrap().unwrap();
+    assert_eq!(repaired.damaged_runs.len(), 1);
+    let store = Store::open_read_only(&data_dir).unwrap().unwrap();
+    assert_eq!(store.labels(&"a".into()).unwrap(), [whole_run, label]);
 }
