@@ -202,10 +202,11 @@ fn answer(effect: &Effect, within_calls: u64) -> String {
              {MIN_CASES_PER_SIDE}. Plan more cases, or a larger holdout."
         );
     };
-    let counts = |side: Side| {
+    let share = |side: Side, noun: &str| {
         let share = side.value.unwrap_or_default();
-        let recovered = (share * figure(side.cases)).round();
-        format!("{} of {}, {}", recovered, words::grouped(side.cases), percent(share))
+        let recovered = rounded(share * figure(side.cases));
+        let counts = format!("{} of {}", words::grouped(recovered), words::grouped(side.cases));
+        format!("{}{noun} ({counts})", percent(share))
     };
     let begin = match effect.verdict {
         Verdict::Helped => "Yes, messages help.",
@@ -222,11 +223,11 @@ fn answer(effect: &Effect, within_calls: u64) -> String {
         ),
     };
     format!(
-        "{begin} With messages, the problem was gone within {} in {} of the cases; without, in {}. \
-         That is a difference of {} points. {end}",
+        "{begin} With messages, the problem was gone within {} in {}; without, in {}. That is a \
+         difference of {} points. {end}",
         words::count(within_calls, "call"),
-        counts(delivered),
-        counts(withheld),
+        share(delivered, " of the cases"),
+        share(withheld, ""),
         points(value)
     )
 }
@@ -288,7 +289,7 @@ const fn figure(count: u64) -> f64 {
     count as f64
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a positive mean")]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a mean of counts")]
 const fn rounded(value: f64) -> u64 {
     value.round() as u64
 }
