@@ -171,7 +171,7 @@ impl<W: Write> Page<'_, W> {
         let mut table = columns::table(["", "MESSAGES", "WITHHELD", "DIFFERENCE (95 % INTERVAL)"]);
         let add = |table: &mut Table, name: &str, figure: &Figure<'_>| {
             table.add_row([
-                one_line(name, 24),
+                name.to_owned(),
                 figure.side(figure.of.delivered),
                 figure.side(figure.of.withheld),
                 figure.difference(),
