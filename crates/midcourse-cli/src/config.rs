@@ -8,6 +8,7 @@
 //! [`crate::run_settings`] calls `find` to determine which files apply to a run.
 
 mod error;
+mod experiment;
 mod file;
 mod find;
 mod layer;
@@ -31,6 +32,7 @@ use midcourse::{
 };
 
 pub(crate) use error::{ConfigError, InvalidConfig};
+pub(crate) use experiment::Experiment;
 pub(crate) use file::ProjectFile;
 pub(crate) use find::{find, users_prices, users_retention};
 pub(crate) use layer::Layer;
@@ -52,6 +54,7 @@ pub(crate) struct Config {
     /// Regular expressions of secrets in addition to those that midcourse knows. Each is valid.
     pub(crate) secret_patterns: Vec<String>,
     pub(crate) retention: Retention,
+    pub(crate) experiment: Experiment,
     /// Prices of models, in addition to those that midcourse ships with.
     pub(crate) prices: BTreeMap<String, Price>,
 }
@@ -140,6 +143,7 @@ impl Config {
             model_hosts: Vec::new(),
             secret_patterns: Vec::new(),
             retention: Retention::default(),
+            experiment: Experiment::default(),
             prices: BTreeMap::new(),
         }
     }
@@ -180,7 +184,8 @@ impl Config {
         // the start). The analysis detects drift only if `watch_drift` is set, so set it here.
         analysis.watch_drift |= self.providers.drift_detector.enabled;
         let prompt = Prompt::new(messages.template(self.budget));
-        Engine::new(prompt, analysis).with_mode(self.mode)
+        let engine = Engine::new(prompt, analysis).with_mode(self.mode);
+        engine.with_holdout(self.experiment.holdout)
     }
 }
 

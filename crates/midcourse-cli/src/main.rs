@@ -13,6 +13,7 @@ mod commands;
 mod config;
 mod display;
 mod duration;
+mod effect;
 mod formats;
 mod handoff;
 mod hosts;

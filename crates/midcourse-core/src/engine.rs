@@ -7,11 +7,13 @@
 //! run.
 
 mod delivery;
+mod holdout;
 mod preview;
 mod settings;
 mod step;
 
 pub use delivery::{Delivery, LABEL};
+pub use holdout::{Holdout, InvalidHoldout};
 pub use settings::{
     FeedbackSetting, GuidanceSetting, MessageSettings, ProviderSettings, shipped_template,
 };
@@ -21,7 +23,7 @@ use crate::analysis::{ToolInvoked, TrajectoryAnalysis, TrajectoryAnalysisConfig}
 use crate::detect::PatternDetector;
 use crate::feedback::{Budget, collect_feedback};
 use crate::guidance::collect_guidance;
-use crate::message::{DecisionPoint, Feedback, GuidanceDelivered};
+use crate::message::{Assignment, DecisionPoint, Feedback, GuidanceDelivered};
 use crate::prompt::{
     Collected, FeedbackContext, GuidanceContext, InvalidPrompt, Prompt, RenderedPrompt,
 };
@@ -49,6 +51,7 @@ pub struct Engine {
     /// Prompts that a `config_applied` record can switch the run to by name.
     prompts: Vec<Prompt>,
     mode: Mode,
+    holdout: Holdout,
 }
 
 impl Engine {
@@ -59,7 +62,13 @@ impl Engine {
     /// An engine in live mode for a run that has no records yet.
     pub fn new(prompt: Prompt, analysis: TrajectoryAnalysisConfig) -> Self {
         let session = Session::new(analysis, prompt.name());
-        Self { session, prompts: vec![prompt.clone()], prompt, mode: Mode::Live }
+        Self {
+            session,
+            prompts: vec![prompt.clone()],
+            prompt,
+            mode: Mode::Live,
+            holdout: Holdout::NONE,
+        }
     }
 
     /// An engine with the providers and detectors that midcourse ships with, and a budget for the
@@ -124,6 +133,18 @@ impl Engine {
         self.mode
     }
 
+    /// Withholds the messages about this share of problems from the agent, to measure the effect of
+    /// messages; the default is [`Holdout::NONE`]. The caller finds them in [`Step::withheld`].
+    ///
+    /// A problem is withheld by a hash of the run's id and the problem's cause, so ids of runs have
+    /// to differ. Only messages about a pattern that a detector reports are part of the experiment.
+    /// Messages about limits of the run, such as the deadline, are always delivered.
+    #[must_use]
+    pub const fn with_holdout(mut self, holdout: Holdout) -> Self {
+        self.holdout = holdout;
+        self
+    }
+
     /// Replaces the session by a saved one. Returns an error if the checkpoint is damaged or has
     /// the format of another release. The caller can then restore the session from the run's
     /// records: call `fold` with each of them, in order.
@@ -170,6 +191,17 @@ impl Engine {
             return Collected::default();
         }
         collect_guidance(&GuidanceContext::new(&self.session, &self.prompt, point, now))
+    }
+
+    /// What the experiment decides about a message; `None` if the message is not part of it, because
+    /// no detector reports what the message is about.
+    fn assignment(&self, record: &TrajectoryRecord, delivery: &Delivery) -> Option<Assignment> {
+        let cause = &delivery.why()?.cause;
+        let identity = self.session.identity().map(|identity| &identity.run_id);
+        let run_id = record.run_id.as_ref().or(identity)?;
+        let mut patterns = self.trajectory().patterns().iter();
+        patterns.any(|pattern| pattern.cause() == cause).then_some(())?;
+        self.holdout.assign(run_id.as_str(), cause)
     }
 
     /// Renders the prompt as text. Of `deliveries`, the text includes the guidance whose decision

@@ -59,15 +59,15 @@ pub use detect::{
 };
 pub use digest::Digest;
 pub use engine::{
-    Delivery, Engine, FeedbackSetting, GuidanceSetting, LABEL, MessageSettings, Mode,
-    ProviderSettings, Step, shipped_template,
+    Delivery, Engine, FeedbackSetting, GuidanceSetting, Holdout, InvalidHoldout, LABEL,
+    MessageSettings, Mode, ProviderSettings, Step, shipped_template,
 };
 pub use fault::{Failure, Fault, ProviderError};
 pub use feedback::{Budget, BudgetFeedback, DeadlineFeedback, InvalidBudget, collect_feedback};
 pub use guidance::{CourseCorrection, DeadlineNotice, collect_guidance};
 pub use ledger::{Ledger, LedgerPolicy, MAX_CAUSES, MAX_REMEMBERED_TEXTS};
 pub use message::{
-    ClassificationResult, DecisionPoint, DecisionPoints, Feedback, GuidanceDelivered,
+    Assignment, ClassificationResult, DecisionPoint, DecisionPoints, Feedback, GuidanceDelivered,
     GuidanceInjection, GuidanceKey, GuidanceText, InjectionPosition, InvalidGuidance,
     MAX_FEEDBACK_CHARS, MAX_FEEDBACK_LINES, MAX_METADATA_ENTRIES, Observation, Outcome,
     OutcomeVerdict, Severity, format_guidance,
@@ -97,8 +97,8 @@ pub use record::{
     TrajectoryRecord, Usage, UserBlock, UserContent,
 };
 pub use session::{
-    CHECKPOINT_VERSION, Changes, Checkpoint, CheckpointError, DeliveryTotals, Fired,
-    MAX_CREATED_FILES, MAX_PROMPTS, Session, SessionEvent, Slice, SliceItem,
+    CALLS_TO_DECIDE, CHECKPOINT_VERSION, Changes, Checkpoint, CheckpointError, DeliveryTotals,
+    Fired, MAX_CREATED_FILES, MAX_PROMPTS, Session, SessionEvent, Slice, SliceItem,
 };
 pub use subject::{Activity, Subject};
 pub use text::{

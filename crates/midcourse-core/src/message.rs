@@ -5,6 +5,7 @@
 //! guidance returns an error for them.
 
 mod assessment;
+mod assignment;
 mod classification;
 mod decision_point;
 mod feedback;
@@ -13,6 +14,7 @@ mod observation;
 mod outcome;
 
 pub use assessment::Assessment;
+pub use assignment::Assignment;
 pub use classification::{ClassificationResult, MAX_METADATA_ENTRIES};
 pub use decision_point::{DecisionPoint, DecisionPoints, InjectionPosition};
 pub use feedback::{Feedback, MAX_FEEDBACK_CHARS, MAX_FEEDBACK_LINES, Severity};

@@ -18,6 +18,7 @@ pub use cadence::Fired;
 pub(crate) use cadence::ProviderId;
 pub use checkpoint::{CHECKPOINT_VERSION, Checkpoint, CheckpointError};
 pub(crate) use launch::UsageBefore;
+pub use outcome::CALLS_TO_DECIDE;
 pub use slice::{SessionEvent, Slice, SliceItem};
 use state::State;
 pub use state::{DeliveryTotals, MAX_CREATED_FILES, MAX_PROMPTS};
@@ -135,7 +136,7 @@ impl Session {
                 self.state.has_shadow_deliveries |= shadow;
                 self.record_feedback(feedback.clone(), record.seq);
             }
-            TrajectoryPayload::GuidanceDelivered { guidance, shadow } => {
+            TrajectoryPayload::GuidanceDelivered { guidance, shadow, .. } => {
                 self.state.has_shadow_deliveries |= shadow;
                 self.record_guidance(guidance.clone(), record.seq, record.at());
             }

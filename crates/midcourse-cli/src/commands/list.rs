@@ -34,7 +34,7 @@ pub(super) struct Arguments {
     /// Only runs that failed or were aborted.
     #[arg(long)]
     failed: bool,
-    /// Only runs in which midcourse said something, or would have (shadow mode).
+    /// Only runs in which midcourse said something, or would have (shadow mode or withheld).
     #[arg(long)]
     said: bool,
     /// Show the newest N runs; subagents do not count.
@@ -94,7 +94,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         page = pages.next()?;
     }
     if has_shadow {
-        writeln!(screen, "Messages in parentheses were recorded only (shadow mode).")?;
+        writeln!(screen, "Messages in parentheses were recorded only (shadow mode or withheld).")?;
     }
     if pages.left == 0 {
         let all = store.listed_run_count(&filter)?;

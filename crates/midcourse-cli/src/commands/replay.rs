@@ -120,7 +120,9 @@ fn print_text(out: &mut impl Write, engine: &Engine, step: &Step) -> Result<()> 
             pattern.confidence().value() * 100.0,
         )?;
     }
-    for delivery in &step.deliveries {
+    let withheld = step.withheld.iter().map(|delivery| ("withheld", delivery));
+    let shown = step.deliveries.iter().map(|delivery| ("message", delivery));
+    for (label, delivery) in shown.chain(withheld) {
         let about = delivery.why().map_or_else(String::new, |why| {
             let number = match why.rung.0 {
                 0 | 1 => String::new(),
@@ -128,7 +130,7 @@ fn print_text(out: &mut impl Write, engine: &Engine, step: &Step) -> Result<()> 
             };
             format!("  ({}{number})", plain_name(&one_line(why.cause.kind(), 80)))
         });
-        writeln!(out, "call {call:>4}  message{about}:")?;
+        writeln!(out, "call {call:>4}  {label}{about}:")?;
         for line in delivery.text().lines() {
             writeln!(out, "{:20} {line}", "")?;
         }

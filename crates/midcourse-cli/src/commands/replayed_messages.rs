@@ -99,7 +99,8 @@ pub(super) fn replay(
         };
         let step = replay.step(record, input.source.as_ref(), decision_point)?;
         let call = replay.engine().trajectory().tool_call_count();
-        messages.replayed.extend(step.deliveries.iter().map(|delivery| {
+        let made = step.deliveries.iter().chain(&step.withheld);
+        messages.replayed.extend(made.map(|delivery| {
             let text = delivery.text();
             Message::new(delivery.why(), delivery.provider(), text, call, record.seq)
         }));

@@ -6,6 +6,7 @@
 pub(crate) mod clock;
 pub(crate) mod collect;
 pub(crate) mod data;
+mod effect;
 pub(crate) mod headline;
 pub(crate) mod html;
 mod many;
@@ -49,6 +50,9 @@ pub(super) struct Arguments {
     /// Report only runs of this agent, such as `claude-code`.
     #[arg(long, value_name = "NAME", requires = "since")]
     host: Option<String>,
+    /// Report whether messages help: compare them with those that an experiment withheld.
+    #[arg(long, conflicts_with_all = ["run", "since", "html"])]
+    effect: bool,
     /// Write a page to this file (`-`: standard output); by default midcourse-RUN.html.
     #[arg(long, value_name = "FILE", num_args = 0..=1,
           conflicts_with_all = ["json", "since"])]
@@ -64,6 +68,9 @@ const DEFAULT_WIDTH: usize = 100;
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let store = open::to_read()?;
     refresh(&store, Outdated::Wrong);
+    if arguments.effect {
+        return effect::print(&store, &layout(), arguments.json);
+    }
     if let Some(since) = arguments.since {
         return report_period(&store, since, arguments);
     }

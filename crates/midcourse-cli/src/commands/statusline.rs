@@ -144,7 +144,7 @@ impl Status {
         let message = match run.deliveries {
             // Most runs have no message. Do not search all of their records for one.
             0 => None,
-            _ => store.latest_record_of(session, &kinds)?,
+            _ => store.latest_record_of(session, &kinds)?.filter(|it| it.payload.reached_agent()),
         };
         let message = message.and_then(|record| {
             let at = record.at();

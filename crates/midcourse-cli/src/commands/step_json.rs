@@ -4,7 +4,7 @@
 //! Every line says where in the run the step happened: the run, the event (only for `backtest`),
 //! the sequence number of the record (`seq`), its time (`at`), and how many tool calls had ended by then (`call`).
 
-use midcourse::{Delivery, Fault, Outcome, Step, Timestamp, TrajectoryPattern};
+use midcourse::{Delivery, Fault, Outcome, Step, Timestamp, TrajectoryPattern, TrajectoryRecord};
 use serde_json::{Value, json};
 
 use crate::display::rfc3339;
@@ -29,9 +29,11 @@ pub(super) fn step_lines(position: Position<'_>, step: &Step) -> Vec<Value> {
     let outcomes = step.outcomes.iter().map(|outcome| ("outcome", outcome_fields(outcome)));
     let patterns = step.patterns.iter().map(|pattern| ("pattern", pattern_fields(pattern)));
     // `step.records` contains one record for each outcome, then one record for each delivery.
-    let delivery_seqs = step.records.iter().skip(step.outcomes.len()).map(|record| record.seq);
-    let deliveries = step.deliveries.iter().zip(delivery_seqs);
-    let deliveries = deliveries.map(|(it, seq)| ("delivery", delivery_fields(it, seq)));
+    let (mut shown, mut withheld) = (step.deliveries.iter(), step.withheld.iter());
+    let deliveries = step.records.iter().skip(step.outcomes.len()).filter_map(|record| {
+        let delivery = if record.payload.is_withheld() { withheld.next() } else { shown.next() };
+        Some(("delivery", delivery_fields(delivery?, record)))
+    });
     let lines = faults.chain(outcomes).chain(patterns).chain(deliveries);
     lines.map(|(kind, fields)| line(kind, position, fields)).collect()
 }
@@ -68,10 +70,9 @@ pub(super) fn confidence_of(delivery: &Delivery) -> Option<f64> {
     }
 }
 
-/// The fields of the line about a delivered message. `delivery_seq` is the sequence number of the
-/// record that says that the message was delivered. A later line about the outcome of the message
-/// contains the same number.
-fn delivery_fields(delivery: &Delivery, delivery_seq: u64) -> Value {
+/// The fields of the line about a message. `record` says that the message was delivered. A later
+/// line about the outcome of the message contains its sequence number as `delivery_seq`.
+fn delivery_fields(delivery: &Delivery, record: &TrajectoryRecord) -> Value {
     let kind = match delivery {
         Delivery::Feedback { .. } => "feedback_delivered",
         Delivery::Guidance(_) => "guidance_delivered",
@@ -79,9 +80,9 @@ fn delivery_fields(delivery: &Delivery, delivery_seq: u64) -> Value {
     let confidence = confidence_of(delivery);
     let why = delivery.why();
     json!({
-        "delivery_seq": delivery_seq, "decision_point": delivery.decision_point(), "kind": kind,
+        "delivery_seq": record.seq, "decision_point": delivery.decision_point(), "kind": kind,
         "provider": delivery.provider(), "cause": why.map(|why| why.cause.kind()),
         "rung": why.map(|why| why.rung), "confidence": confidence, "text": delivery.text(),
-        "evidence": why.map(|why| &why.evidence),
+        "evidence": why.map(|why| &why.evidence), "assignment": record.payload.assignment(),
     })
 }

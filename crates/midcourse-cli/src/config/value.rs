@@ -6,13 +6,15 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use midcourse::{
-    Confidence, DecisionPoint, DecisionPoints, FeedbackTrigger, InvalidMoney, InvalidPattern,
-    MAX_CYCLE_LEN, MAX_SAFE_NAME_CHARS, MicroUsd, Mode, Redaction, SafeName, WindowSize,
+    Confidence, DecisionPoint, DecisionPoints, FeedbackTrigger, Holdout, InvalidMoney,
+    InvalidPattern, MAX_CYCLE_LEN, MAX_SAFE_NAME_CHARS, MicroUsd, Mode, Redaction, SafeName,
+    WindowSize,
 };
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
 use super::ModelHost;
+use super::experiment::max_within_calls;
 use crate::duration::parse_duration;
 use crate::size::parse_size;
 
@@ -134,6 +136,48 @@ pub(super) fn probability<'de, D: Deserializer<'de>>(value: D) -> Result<Confide
     value.deserialize_f64(FromZeroToOne)
 }
 
+struct LessThanOne;
+
+impl Visitor<'_> for LessThanOne {
+    type Value = Holdout;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number from 0 to less than 1, such as 0.2")
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Holdout, E> {
+        Holdout::try_from(value).map_err(|_| E::invalid_value(Unexpected::Float(value), &self))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Holdout, E> {
+        match value {
+            0 => Ok(Holdout::NONE),
+            _ => Err(E::invalid_value(Unexpected::Signed(value), &self)),
+        }
+    }
+}
+
+/// Reads the share of problems whose messages are withheld.
+fn holdout<'de, D: Deserializer<'de>>(value: D) -> Result<Holdout, D::Error> {
+    value.deserialize_f64(LessThanOne)
+}
+
+/// Reads the number of calls within which a problem has to be gone.
+fn outcome_calls<'de, D: Deserializer<'de>>(value: D) -> Result<NonZeroU32, D::Error> {
+    count_up_to(value, max_within_calls().get())
+}
+
+/// Reads the number of cases of an experiment. With fewer than 20, one side can easily be empty.
+fn planned_cases<'de, D: Deserializer<'de>>(value: D) -> Result<NonZeroU32, D::Error> {
+    let number = value.deserialize_i64(WholeNumber { from: 20, to: MAX_COUNT.into() })?;
+    Ok(u32::try_from(number).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN))
+}
+
+/// Reads the name of an experiment.
+fn experiment_name<'de, D: Deserializer<'de>>(value: D) -> Result<String, D::Error> {
+    Ok(value.deserialize_str(PlainName { what: "a name" })?.to_string())
+}
+
 struct UpToAYear;
 
 impl Visitor<'_> for UpToAYear {
@@ -175,7 +219,9 @@ pub(super) fn mode<'de, D: Deserializer<'de>>(value: D) -> Result<Mode, D::Error
     value.deserialize_str(LiveOrShadow)
 }
 
-struct PlainName;
+struct PlainName {
+    what: &'static str,
+}
 
 impl Visitor<'_> for PlainName {
     type Value = SafeName;
@@ -183,7 +229,8 @@ impl Visitor<'_> for PlainName {
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "a tool name of up to {MAX_SAFE_NAME_CHARS} letters, digits, `.`, `_`, `/` and `-`"
+            "{} of up to {MAX_SAFE_NAME_CHARS} letters, digits, `.`, `_`, `/` and `-`",
+            self.what
         )
     }
 
@@ -199,7 +246,7 @@ impl Visitor<'_> for PlainName {
 
 /// Reads a tool name that is safe to use in messages to the agent.
 fn tool_name<'de, D: Deserializer<'de>>(value: D) -> Result<SafeName, D::Error> {
-    value.deserialize_str(PlainName)
+    value.deserialize_str(PlainName { what: "a tool name" })
 }
 
 #[derive(Deserialize)]
@@ -248,6 +295,10 @@ optional!(DurationText(Duration) = duration);
 optional!(SizeText(u64) = size);
 optional!(ToolName(SafeName) = tool_name);
 optional!(Trigger(FeedbackTrigger) = trigger);
+optional!(HoldoutShare(Holdout) = holdout);
+optional!(OutcomeCalls(NonZeroU32) = outcome_calls);
+optional!(PlannedCases(NonZeroU32) = planned_cases);
+optional!(ExperimentName(String) = experiment_name);
 /// A price in US dollars: zero or more.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(try_from = "f64")]

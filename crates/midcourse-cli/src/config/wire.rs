@@ -12,6 +12,7 @@ use midcourse::{
 use serde::Deserialize;
 use serde::de::Error as _;
 
+use super::experiment::ExperimentWire;
 use super::providers::ProvidersWire;
 use super::value::{
     Amount, Count, Dollars, DurationText, ModelHostText, PatternText, SizeText, count, cycle_len,
@@ -42,6 +43,8 @@ struct ConfigWire {
     redaction: RedactionWire,
     #[serde(default)]
     retention: RetentionWire,
+    #[serde(default)]
+    experiment: ExperimentWire,
     #[serde(default)]
     prices: BTreeMap<String, PriceWire>,
 }
@@ -250,6 +253,7 @@ pub(super) fn read(text: &str) -> Result<Config, toml::de::Error> {
         proxy,
         redaction,
         retention,
+        experiment,
         prices,
     } = toml::from_str(text)?;
     analysis.muted = patterns.muted();
@@ -281,6 +285,7 @@ pub(super) fn read(text: &str) -> Result<Config, toml::de::Error> {
             max_age: retention.max_age.map(|age| age.0),
             max_size: retention.max_size.map(|size| size.0),
         },
+        experiment: experiment.read(),
         prices: prices.into_iter().map(|(model, price)| (model, price.read())).collect(),
     })
 }

@@ -126,14 +126,14 @@ fn describe(record: &StoredRecord, entry_of: impl Fn(u64) -> u64) -> Description
             let reason = reason.as_deref().map_or_else(String::new, |why| format!(": {why}"));
             Description::new("refused", Bad, format!("{tool_name}{reason}"))
         }
-        TrajectoryPayload::FeedbackDelivered { feedback, text, shadow, .. } => {
+        TrajectoryPayload::FeedbackDelivered { feedback, text, .. } => {
             let why = feedback.why().map(|why| (why.cause.kind(), why.evidence.as_slice()));
-            describe_message(*shadow, why, text, entry_of)
+            describe_message(&payload, why, text, entry_of)
         }
-        TrajectoryPayload::GuidanceDelivered { guidance, shadow } => {
+        TrajectoryPayload::GuidanceDelivered { guidance, .. } => {
             let why = guidance.injection.why();
             let why = why.map(|why| (why.cause.kind(), why.evidence.as_slice()));
-            describe_message(*shadow, why, guidance.injection.content(), entry_of)
+            describe_message(&payload, why, guidance.injection.content(), entry_of)
         }
         TrajectoryPayload::Outcome { delivery_seq, verdict, after_calls } => {
             let what = describe_outcome(*verdict, *after_calls);
@@ -235,7 +235,7 @@ pub(crate) fn describe_outcome(verdict: OutcomeVerdict, after_calls: u64) -> Str
 
 /// Describes a message for the agent: what it is about, the entries that show it, and the text.
 fn describe_message(
-    shadow: bool,
+    payload: &TrajectoryPayload,
     why: Option<(&str, &[u64])>,
     text: &str,
     entry_of: impl Fn(u64) -> u64,
@@ -248,7 +248,11 @@ fn describe_message(
             false => format!("({}, see {}) ", plain_name(cause), seqs.join(", ")),
         }
     });
-    let label = if shadow { "shadow" } else { "message" };
+    let label = match payload {
+        _ if payload.is_withheld() => "withheld",
+        _ if payload.reached_agent() => "message",
+        _ => "shadow",
+    };
     Description::new(label, Tone::Message, format!("{about}{text}"))
 }
 

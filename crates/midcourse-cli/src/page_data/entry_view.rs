@@ -60,6 +60,7 @@ pub(crate) struct EntryView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct MessageView {
     shadow: bool,
+    withheld: bool,
     provider: String,
     pattern: Option<String>,
     /// The pattern in plain words.
@@ -228,6 +229,7 @@ impl<'a> Reader<'a> {
         let outcome = outcomes.get(&seq).map(|(_, outcome)| outcome);
         Ok(Some(MessageView {
             shadow: message.shadow,
+            withheld: message.withheld,
             provider: one_line(message.delivery.provider(), 80),
             pattern: pattern.map(ToOwned::to_owned),
             pattern_text: pattern.map(|pattern| plain_name(pattern).to_owned()),
@@ -244,17 +246,24 @@ pub(super) struct Message {
     /// The text as the agent got it.
     pub(super) text: String,
     pub(super) shadow: bool,
+    /// Whether an experiment withheld the message.
+    pub(super) withheld: bool,
 }
 
 impl Message {
     pub(super) fn of(entry: &Entry) -> Option<Self> {
-        match entry.record.payload()? {
-            TrajectoryPayload::FeedbackDelivered { feedback, text, tool_call_id, shadow } => {
-                Some(Self { delivery: Delivery::Feedback { feedback, tool_call_id }, text, shadow })
+        let payload = entry.record.payload()?;
+        let withheld = payload.is_withheld();
+        match payload {
+            TrajectoryPayload::FeedbackDelivered {
+                feedback, text, tool_call_id, shadow, ..
+            } => {
+                let delivery = Delivery::Feedback { feedback, tool_call_id };
+                Some(Self { delivery, text, shadow, withheld })
             }
-            TrajectoryPayload::GuidanceDelivered { guidance, shadow } => {
+            TrajectoryPayload::GuidanceDelivered { guidance, shadow, .. } => {
                 let text = guidance.injection.content().to_owned();
-                Some(Self { delivery: Delivery::Guidance(guidance), text, shadow })
+                Some(Self { delivery: Delivery::Guidance(guidance), text, shadow, withheld })
             }
             _ => None,
         }

@@ -21,6 +21,7 @@ pub(crate) struct WhyView {
     seq: u64,
     at: u64,
     shadow: bool,
+    withheld: bool,
     kind: &'static str,
     provider: String,
     pattern: Option<String>,
@@ -78,6 +79,7 @@ pub(crate) fn why(store: &Store, run_id: &str, seq: u64) -> Result<Option<WhyVie
         seq,
         at: entry.record.at.unix_ms(),
         shadow: message.shadow,
+        withheld: message.withheld,
         kind: match &message.delivery {
             Delivery::Feedback { .. } => "feedback",
             Delivery::Guidance(_) => "guidance",
@@ -167,7 +169,7 @@ fn landed(store: &Store, run_id: &str, seq: u64, message: &Message) -> Result<La
         (None, DecisionPoint::PostToolResult) => "with the result of a call".to_owned(),
         (None, DecisionPoint::PreResponse) => "before the final response".to_owned(),
     };
-    let text = match message.shadow {
+    let text = match message.shadow || message.withheld {
         true => format!("nowhere: it was only recorded (it would have been {text})"),
         false => text,
     };

@@ -129,12 +129,9 @@ impl ProxiedRun {
     }
 
     fn restore_feedback(&mut self, record: &TrajectoryRecord) {
-        if let TrajectoryPayload::FeedbackDelivered {
-            feedback,
-            tool_call_id: Some(call),
-            shadow: false,
-            ..
-        } = &record.payload
+        if let TrajectoryPayload::FeedbackDelivered { feedback, tool_call_id: Some(call), .. } =
+            &record.payload
+            && record.payload.reached_agent()
         {
             let tool_call_id = Some(call.clone());
             let feedback = feedback.clone();
@@ -146,12 +143,15 @@ impl ProxiedRun {
     /// has contained yet.
     fn restore_guidance(&mut self, recent: &[StoredRecord]) {
         for stored in recent {
-            match stored.clone().into_record().payload {
+            let payload = stored.clone().into_record().payload;
+            let reached_agent = payload.reached_agent();
+            match payload {
                 // A turn starts with a request. That request contained all guidance that was
                 // recorded before it.
                 TrajectoryPayload::TurnStarted => self.pending_guidance.clear(),
-                TrajectoryPayload::GuidanceDelivered { guidance, shadow: false }
-                    if guidance.decision_point == DecisionPoint::PreToolExecution =>
+                TrajectoryPayload::GuidanceDelivered { guidance, .. }
+                    if reached_agent
+                        && guidance.decision_point == DecisionPoint::PreToolExecution =>
                 {
                     self.pending_guidance.push(guidance.into());
                 }

@@ -228,7 +228,8 @@ impl Worker {
     }
 
     /// Runs the engine on events of one run. If the engine chooses no message for the agent, the
-    /// waiting request is forwarded at once, otherwise after the commit.
+    /// waiting request is forwarded at once, otherwise after the commit. A message that is withheld
+    /// is treated the same way.
     fn evaluate(&mut self, events: Vec<Event>, mut waiting: Option<WaitingRequest>) {
         let Some(run) = events.first().map(|event| event.run.clone()) else { return };
         let Some(mut batch) = self.writer.prepare(events) else {
@@ -238,7 +239,7 @@ impl Worker {
         let is_permanent = proxied.is_some_and(|proxied| proxied.is_kept_by_server);
         match self.writer.evaluate(&run, &mut batch, is_permanent) {
             Ok(engine) => {
-                if batch.step().deliveries.is_empty() || !self.writer.is_live() {
+                if !batch.step().has_messages() || !self.writer.is_live() {
                     self.reply(&run.run_id, waiting.take());
                 }
                 self.group.push(PendingBatch { batch, engine, waiting });
@@ -260,7 +261,7 @@ impl Worker {
             // The network side may have stopped waiting and forwarded the request. Then the new
             // messages cannot reach the agent and must not be recorded as delivered.
             let is_expired = waiting.as_ref().is_some_and(|waiting| waiting.reply.is_expired());
-            if is_expired && !batch.step().deliveries.is_empty() {
+            if is_expired && batch.step().has_messages() {
                 batch.forbid_deliveries();
                 // If this fails, the engine evaluates these events together with the run's next
                 // batch.

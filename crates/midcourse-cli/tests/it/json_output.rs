@@ -51,7 +51,8 @@ fn every_command_with_json_has_a_schema_on_the_page() {
         let name = file.unwrap().file_name().into_string().unwrap();
         let command = name.strip_suffix(".schema.json").unwrap();
         // An option may change the form of the output.
-        let command = command.strip_suffix("-since").unwrap_or(command);
+        let form = command.strip_suffix("-since").or_else(|| command.strip_suffix("-effect"));
+        let command = form.unwrap_or(command);
         assert!(commands.contains(command), "{name} is the schema of no command");
     }
 }

@@ -19,6 +19,7 @@ mod delete;
 mod disk;
 #[cfg(unix)]
 mod doctor;
+mod effect;
 mod eval;
 mod event_format;
 mod events;

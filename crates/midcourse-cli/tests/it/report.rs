@@ -235,8 +235,8 @@ fn a_period_is_summed_up_by_outcome_pattern_model_and_project() {
         2     2  the same error again and again  repeated_error
 
     Messages, and what became of the problem
-    SHOWN  SHADOW  WENT AWAY  STILL THERE  RUN ENDED  ABOUT                           PROVIDER
-        7       0          1            5          0  the same error again and again  course_correction
+    SHOWN  NOT SHOWN  WENT AWAY  STILL THERE  RUN ENDED  ABOUT                           PROVIDER
+        7          0          1            5          0  the same error again and again  course_correction
 
     Tokens and cost by model
     RUNS  TOKENS IN  CACHED     OUT  MODEL                       COST

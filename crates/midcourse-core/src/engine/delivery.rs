@@ -1,6 +1,6 @@
 //! Deliveries: the messages of one step of the engine, and the text that a host shows to the agent.
 
-use crate::message::{DecisionPoint, Feedback, GuidanceDelivered, format_guidance};
+use crate::message::{Assignment, DecisionPoint, Feedback, GuidanceDelivered, format_guidance};
 use crate::record::{CallId, TrajectoryPayload};
 use crate::why::Why;
 
@@ -80,15 +80,22 @@ impl Delivery {
         (!blocks.is_empty()).then(|| format!("{LABEL}\n{}", blocks.join("\n\n")))
     }
 
-    pub(super) fn into_payload(self, shadow: bool) -> TrajectoryPayload {
+    pub(super) fn into_payload(
+        self,
+        shadow: bool,
+        assignment: Option<Assignment>,
+    ) -> TrajectoryPayload {
         match self {
             Self::Feedback { feedback, tool_call_id } => TrajectoryPayload::FeedbackDelivered {
                 text: feedback.render(),
                 feedback,
                 tool_call_id,
                 shadow,
+                assignment,
             },
-            Self::Guidance(guidance) => TrajectoryPayload::GuidanceDelivered { guidance, shadow },
+            Self::Guidance(guidance) => {
+                TrajectoryPayload::GuidanceDelivered { guidance, shadow, assignment }
+            }
         }
     }
 }

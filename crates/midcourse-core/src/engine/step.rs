@@ -6,7 +6,7 @@
 use super::{Delivery, Engine, Mode};
 use crate::analysis::TrajectoryPattern;
 use crate::fault::Fault;
-use crate::message::{DecisionPoint, Outcome};
+use crate::message::{Assignment, DecisionPoint, Outcome};
 use crate::prompt::Collected;
 use crate::record::{TrajectoryPayload, TrajectoryRecord};
 use crate::session::Changes;
@@ -21,14 +21,25 @@ pub struct Step {
     pub outcomes: Vec<Outcome>,
     /// Messages for the agent, in order: feedback, then guidance by priority.
     pub deliveries: Vec<Delivery>,
+    /// Messages that the agent must not get, because an experiment withholds them. They are recorded
+    /// and count for limits and waits like the others. See [`Engine::with_holdout`].
+    pub withheld: Vec<Delivery>,
     /// Detectors, classifiers and providers that failed and were skipped.
     pub faults: Vec<Fault>,
-    /// New records to store: first one for each outcome, then one for each message. Their sequence
+    /// New records to store: first one for each outcome, then one for each message,
+    /// also if it is withheld. Their sequence
     /// numbers directly follow that of the applied record, so the caller appends them unchanged.
     pub records: Vec<TrajectoryRecord>,
 }
 
 impl Step {
+    /// Whether there is a message, delivered or withheld. Callers that treat messages in a special
+    /// way, such as waiting until they are stored, do so for both, so that an experiment compares
+    /// like with like.
+    pub const fn has_messages(&self) -> bool {
+        !self.deliveries.is_empty() || !self.withheld.is_empty()
+    }
+
     /// All messages as one text that a host shows to the agent, with a label in the first line;
     /// `None` if there are no messages.
     pub fn labelled_text(&self) -> Option<String> {
@@ -112,9 +123,13 @@ impl Engine {
     }
 
     fn deliver(&mut self, record: &TrajectoryRecord, delivery: Delivery, step: &mut Step) {
-        let payload = delivery.clone().into_payload(self.mode == Mode::Shadow);
+        let assignment = self.assignment(record, &delivery);
+        let payload = delivery.clone().into_payload(self.mode == Mode::Shadow, assignment);
         self.conclude(record, payload, step);
-        step.deliveries.push(delivery);
+        match assignment {
+            Some(Assignment::Withheld) => step.withheld.push(delivery),
+            Some(Assignment::Delivered) | None => step.deliveries.push(delivery),
+        }
     }
 
     /// Makes a record of a delivery or an outcome that follows from `record`, applies the new

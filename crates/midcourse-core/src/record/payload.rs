@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::message::is_false;
 use super::{AgentMessage, CallId, RunIdentity, RunOutcome, ToolResult, Usage};
-use crate::message::{Feedback, GuidanceDelivered, OutcomeVerdict};
+use crate::message::{Assignment, Feedback, GuidanceDelivered, OutcomeVerdict};
 use crate::money::MicroUsd;
 use crate::time::Timestamp;
 
@@ -129,7 +129,7 @@ pub enum TrajectoryPayload {
         /// Limit on output tokens of the repeated request.
         new_cap: u32,
     },
-    /// Feedback was delivered to the agent or, in shadow mode, only recorded.
+    /// Feedback was delivered to the agent or, in shadow mode or by an experiment, only recorded.
     FeedbackDelivered {
         /// The feedback, with its provider, its parts and what it is about.
         feedback: Feedback,
@@ -141,14 +141,22 @@ pub enum TrajectoryPayload {
         /// Whether the feedback was only recorded and not delivered (shadow mode).
         #[serde(default)]
         shadow: bool,
+        /// Whether an experiment let the agent have the feedback; `None` if the feedback is not
+        /// part of an experiment.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        assignment: Option<Assignment>,
     },
-    /// Guidance was delivered to the agent or, in shadow mode, only recorded.
+    /// Guidance was delivered to the agent or, in shadow mode or by an experiment, only recorded.
     GuidanceDelivered {
         /// The guidance, with its provider and its decision point.
         guidance: GuidanceDelivered,
         /// Whether the guidance was only recorded and not delivered (shadow mode).
         #[serde(default)]
         shadow: bool,
+        /// Whether an experiment let the agent have the guidance; `None` if the guidance is not
+        /// part of an experiment.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        assignment: Option<Assignment>,
     },
     /// midcourse decided whether feedback or guidance that it delivered earlier has helped.
     Outcome {
@@ -337,6 +345,30 @@ impl TrajectoryPayload {
             | Self::Denied { tool_call_id, .. } => Some(tool_call_id),
             _ => None,
         }
+    }
+
+    /// What an experiment decided about this message; `None` if it is not part of one.
+    pub const fn assignment(&self) -> Option<Assignment> {
+        match self {
+            Self::FeedbackDelivered { assignment, .. }
+            | Self::GuidanceDelivered { assignment, .. } => *assignment,
+            _ => None,
+        }
+    }
+
+    /// Whether the payload is a message that an experiment withheld from the agent.
+    pub const fn is_withheld(&self) -> bool {
+        matches!(self.assignment(), Some(Assignment::Withheld))
+    }
+
+    /// Whether the payload is a message that the agent got: one that is not only recorded, because
+    /// of the shadow mode or an experiment.
+    pub const fn reached_agent(&self) -> bool {
+        matches!(
+            self,
+            Self::FeedbackDelivered { shadow: false, .. }
+                | Self::GuidanceDelivered { shadow: false, .. }
+        ) && !self.is_withheld()
     }
 
     /// Whether the payload is a decision of midcourse (a message or an outcome) and not an event

@@ -3,6 +3,8 @@
 //!
 //! Budgets count from the latest launch on. If messages were only recorded and not shown to the
 //! agent (shadow mode), the session forgets all messages, because the agent may not know them.
+//! Messages that an experiment withheld are kept: a problem of which the agent heard and one of which
+//! it did not are treated alike, and the latter stays withheld.
 
 use serde::{Deserialize, Serialize};
 

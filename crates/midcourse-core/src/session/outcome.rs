@@ -18,7 +18,7 @@ use crate::message::{Outcome, OutcomeVerdict};
 
 /// The outcome of a message is decided at the latest after this many tool calls, or after this many
 /// model responses if the problem shows in the text of responses.
-const CALLS_TO_DECIDE: u64 = 5;
+pub const CALLS_TO_DECIDE: u64 = 5;
 
 /// The maximum number of messages whose outcome is not decided yet; beyond that, the oldest message
 /// gets no outcome.

@@ -19,6 +19,7 @@ mod feedback;
 mod feedback_context;
 mod guidance;
 mod guidance_context;
+mod holdout;
 mod launch;
 mod messages;
 mod model;

@@ -107,6 +107,7 @@ impl State {
         self.step.patterns.append(&mut step.patterns);
         self.step.outcomes.append(&mut step.outcomes);
         self.step.deliveries.append(&mut step.deliveries);
+        self.step.withheld.append(&mut step.withheld);
         self.step.faults.append(&mut step.faults);
         conclusions
     }

@@ -397,6 +397,7 @@ impl Evaluation<'_> {
         batch.step.patterns.append(&mut step.patterns);
         batch.step.outcomes.append(&mut step.outcomes);
         batch.step.deliveries.append(&mut step.deliveries);
+        batch.step.withheld.append(&mut step.withheld);
         batch.step.faults.append(&mut step.faults);
         Ok(())
     }

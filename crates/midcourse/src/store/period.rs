@@ -53,7 +53,7 @@ pub struct PeriodTotals {
     pub errors: u64,
     /// The number of messages that were shown to an agent.
     pub deliveries: u64,
-    /// The number of messages that were only recorded.
+    /// The number of messages that were only recorded, in shadow mode or by an experiment.
     pub shadow_deliveries: u64,
     /// The number of runs, with subagents, in which the engine found a pattern.
     pub with_trouble: u64,
@@ -102,9 +102,10 @@ pub struct MessageCounts {
     pub provider: String,
     /// The number of messages that were shown to an agent.
     pub shown: u64,
-    /// The number of messages that were only recorded.
+    /// The number of messages that were only recorded, in shadow mode or by an experiment.
     pub shadow: u64,
-    /// How often the problem went away.
+    /// How often the problem went away. Messages that an experiment withheld do not count here and
+    /// in the next two.
     pub cleared: u64,
     /// How often the problem was still there.
     pub ignored: u64,
@@ -256,6 +257,7 @@ impl Store {
              coalesce(json_extract(said.payload, '$.guidance.provider_name'), \
              json_extract(said.payload, '$.feedback.provider_name'), '') AS provider, \
              coalesce(json_extract(said.payload, '$.shadow'), 0) AS is_shadow, \
+             coalesce(json_extract(said.payload, '$.assignment') = 'withheld', 0) AS is_withheld, \
              (SELECT json_extract(after.payload, '$.verdict') FROM records AS after \
              WHERE after.run = said.run AND after.seq > said.seq AND after.kind = 'outcome' \
              AND json_valid(after.payload) \
@@ -263,7 +265,7 @@ impl Store {
              count(*) FROM wanted JOIN records AS said ON said.run = wanted.id \
              WHERE wanted.deliveries + coalesce(wanted.shadow_deliveries, 0) > 0 \
              AND said.kind IN ('feedback_delivered', 'guidance_delivered') \
-             AND json_valid(said.payload) GROUP BY 1, 2, 3, 4";
+             AND json_valid(said.payload) GROUP BY 1, 2, 3, 4, 5";
         let rows = self.query_period(period, query, |row| {
             let cause: Option<String> = row.get(0)?;
             let pattern = cause.map(|cause| match cause.rsplit_once(':') {
@@ -271,8 +273,10 @@ impl Store {
                 None => cause,
             });
             let provider: String = row.get(1)?;
-            let verdict: Option<String> = row.get(3)?;
-            Ok((pattern, provider, row.get::<_, bool>(2)?, verdict, unsigned(row, 4)?))
+            let (is_shadow, is_withheld): (bool, bool) = (row.get(2)?, row.get(3)?);
+            // What became of the problem after a withheld message says nothing about messages.
+            let verdict = row.get::<_, Option<String>>(4)?.filter(|_| !is_withheld);
+            Ok((pattern, provider, is_shadow || is_withheld, verdict, unsigned(row, 5)?))
         })?;
         let mut sums: BTreeMap<(Option<String>, String), MessageCounts> = BTreeMap::new();
         for (pattern, provider, is_shadow, verdict, count) in rows {

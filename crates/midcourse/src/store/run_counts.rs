@@ -35,9 +35,9 @@ impl<'a> RunCounts<'a> {
             TrajectoryPayload::ToolEnded { .. } | TrajectoryPayload::Denied { .. } => {
                 Self { calls: 1, errors: i64::from(failed == Some(true)), ..Self::default() }
             }
-            TrajectoryPayload::FeedbackDelivered { shadow, .. }
-            | TrajectoryPayload::GuidanceDelivered { shadow, .. } => {
-                Self { deliveries: i64::from(!shadow), ..Self::default() }
+            TrajectoryPayload::FeedbackDelivered { .. }
+            | TrajectoryPayload::GuidanceDelivered { .. } => {
+                Self { deliveries: i64::from(payload.reached_agent()), ..Self::default() }
             }
             TrajectoryPayload::RunEnded { outcome, .. } => {
                 Self { ending: Ending::Ended(outcome.as_str()), ..Self::default() }

@@ -55,7 +55,8 @@ pub struct RunSummary {
     pub tokens: Option<Usage>,
     /// What the run cost, as the host reported it.
     pub cost: Option<MicroUsd>,
-    /// The number of messages that were recorded and not shown to the agent.
+    /// The number of messages that were recorded and not shown to the agent: those of shadow mode,
+    /// and those that an experiment withheld.
     pub shadow_deliveries: u64,
     /// The number of messages after which the problem went away.
     pub cleared: u64,

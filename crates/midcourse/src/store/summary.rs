@@ -31,6 +31,7 @@ pub(super) struct Facts {
     pub(super) responded: bool,
     pub(super) tokens: Option<Usage>,
     pub(super) cost: Option<MicroUsd>,
+    /// Messages that were recorded and not shown: in shadow mode, or withheld by an experiment.
     pub(super) shadow_deliveries: u64,
     pub(super) cleared: u64,
     pub(super) ignored: u64,
@@ -44,8 +45,8 @@ impl Facts {
             TrajectoryPayload::MessageAppended { message } => {
                 matches!(message, AgentMessage::User { .. } | AgentMessage::Assistant { .. })
             }
-            TrajectoryPayload::FeedbackDelivered { shadow, .. }
-            | TrajectoryPayload::GuidanceDelivered { shadow, .. } => *shadow,
+            TrajectoryPayload::FeedbackDelivered { .. }
+            | TrajectoryPayload::GuidanceDelivered { .. } => !payload.reached_agent(),
             TrajectoryPayload::ProviderRequestPrepared { model_id, .. } => model_id.is_some(),
             TrajectoryPayload::TurnEnded { .. }
             | TrajectoryPayload::UsageReported { .. }
@@ -102,9 +103,9 @@ impl Facts {
                 replace(&mut self.model, model.as_ref());
                 self.exit_code = exit_code.map(i64::from).or(self.exit_code);
             }
-            TrajectoryPayload::FeedbackDelivered { shadow: true, .. }
-            | TrajectoryPayload::GuidanceDelivered { shadow: true, .. } => {
-                self.shadow_deliveries += 1;
+            TrajectoryPayload::FeedbackDelivered { .. }
+            | TrajectoryPayload::GuidanceDelivered { .. } => {
+                self.shadow_deliveries += u64::from(!payload.reached_agent());
             }
             TrajectoryPayload::Outcome { verdict, .. } => match verdict {
                 OutcomeVerdict::Cleared => self.cleared += 1,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use midcourse::{
-    Budget, DataDir, DecisionPoint, Engine, Event, InMemoryTrajectorySink, Mode, Monitor,
+    Budget, DataDir, DecisionPoint, Engine, Event, Holdout, InMemoryTrajectorySink, Mode, Monitor,
     OnFailure, RecordOutcome, Recording, Report, RunIdentity, RunOutcome, Store, ToolResult,
     TrajectoryError, TrajectoryPayload, TrajectorySink, now,
 };
@@ -88,6 +88,21 @@ fn shadow_mode_records_messages_and_returns_none() {
     assert!((1..=4).all(|number| failing_call(&run, number).text().is_none()));
     let records = sink.snapshot();
     assert!(records.iter().any(|record| record.payload.kind() == "guidance_delivered"));
+}
+
+#[test]
+fn a_message_that_an_experiment_withholds_is_recorded_and_not_returned() {
+    let sink = Arc::new(InMemoryTrajectorySink::new());
+    let holdout = Holdout::try_from(0.999).unwrap();
+    let engine =
+        move |_: Option<&RunIdentity>| Engine::shipped(Budget::default()).with_holdout(holdout);
+    let monitor = Monitor::with_sink(Arc::<InMemoryTrajectorySink>::clone(&sink)).engine(engine);
+    let run = monitor.begin_blocking("r").unwrap();
+    let reports: Vec<Report> = (1..=4).map(|number| failing_call(&run, number)).collect();
+    assert!(reports.iter().all(|report| report.text().is_none()));
+    assert_eq!(reports.iter().map(|report| report.step.withheld.len()).sum::<usize>(), 1);
+    let withheld = sink.snapshot().into_iter().filter(|record| record.payload.is_withheld());
+    assert_eq!(withheld.count(), 1);
 }
 
 /// A sink that can be switched off.

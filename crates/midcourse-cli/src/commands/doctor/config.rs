@@ -25,7 +25,12 @@ pub(super) fn check(data_dir: &DataDir, cwd: &Path) -> Area {
             "shadow mode: messages are recorded and not delivered",
             "remove `mode = \"shadow\"` from the configuration to deliver them",
         ),
-        _ => {
+        Mode::Live if settings.config.experiment.is_on() => Finding::note(
+            "in-force",
+            "an experiment withholds some messages at random",
+            "nothing if you want that; `midcourse report --effect` shows its state",
+        ),
+        Mode::Live => {
             let keys = settings.config_text.lines().filter(|line| line.contains(" = ")).count();
             let detail = match keys {
                 0 => "the built-in settings; messages are delivered".to_owned(),

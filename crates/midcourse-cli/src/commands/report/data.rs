@@ -123,7 +123,7 @@ pub(crate) struct Trouble {
     pub(crate) count: u64,
 }
 
-/// Something that midcourse said to the agent, or recorded in shadow mode.
+/// Something that midcourse said to the agent, or only recorded.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Message {
     #[serde(flatten)]
@@ -135,12 +135,32 @@ pub(crate) struct Message {
     /// What the message is about, such as `doom_loop` or `deadline`; `None` if unknown.
     #[serde(rename = "cause")]
     pub(crate) pattern: Option<String>,
-    /// Whether the message was only recorded and not shown to the agent.
+    /// Whether the message was only recorded and not shown to the agent, because of the shadow mode.
     pub(crate) shadow: bool,
+    /// Whether an experiment withheld the message from the agent.
+    pub(crate) withheld: bool,
     pub(crate) evidence: Vec<RecordRef>,
     /// What became of the problem; `None` if the message is not about a problem, or if that was not
     /// recorded.
     pub(crate) outcome: Option<MessageOutcome>,
+}
+
+impl Message {
+    /// Whether the agent got the message.
+    pub(crate) const fn was_shown(&self) -> bool {
+        !self.shadow && !self.withheld
+    }
+
+    /// Says that the agent did not get the message, and why; `None` if it got it.
+    pub(crate) const fn not_shown(&self) -> Option<&'static str> {
+        match self {
+            Self { withheld: true, .. } => {
+                Some("withheld by the experiment: the agent did not see it")
+            }
+            Self { shadow: true, .. } => Some("recorded only: the agent did not see it"),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

@@ -147,14 +147,19 @@ fn messages_sentence(report: &RunReport, has_trouble: bool) -> Option<String> {
     let about_trouble = |message: &&Message| {
         message.pattern.as_deref().is_some_and(words::can_be_disabled) || message.outcome.is_some()
     };
-    let shown: Vec<&Message> = report.messages.iter().filter(|message| !message.shadow).collect();
+    let shown: Vec<&Message> =
+        report.messages.iter().filter(|message| message.was_shown()).collect();
     let spoken: Vec<&Message> = shown.iter().copied().filter(about_trouble).collect();
     let times = |count: usize| words::times(u64::try_from(count).unwrap_or(u64::MAX));
     if shown.is_empty() && report.message_count > 0 {
         let count = words::count(report.message_count, "message");
         let them = if report.message_count == 1 { "it" } else { "them" };
+        let reason = match report.messages.iter().any(|message| message.withheld) {
+            true => "withheld by the experiment",
+            false => "shadow mode",
+        };
         return Some(format!(
-            "midcourse recorded {count} and did not show {them} to the agent (shadow mode)."
+            "midcourse recorded {count} and did not show {them} to the agent ({reason})."
         ));
     }
     if spoken.is_empty() {
@@ -200,7 +205,15 @@ fn messages_sentence(report: &RunReport, has_trouble: bool) -> Option<String> {
             words::number(u64::try_from(ignored).unwrap_or(u64::MAX)),
         )),
     };
-    Some(format!("midcourse spoke {}{}.", times(spoken.len()), result.unwrap_or_default()))
+    let withheld = match report.messages.iter().filter(|message| message.withheld).count() {
+        0 => String::new(),
+        count => {
+            let count = words::count(u64::try_from(count).unwrap_or(u64::MAX), "more message");
+            format!(" The experiment withheld {count}.")
+        }
+    };
+    let result = result.unwrap_or_default();
+    Some(format!("midcourse spoke {}{result}.{withheld}", times(spoken.len())))
 }
 
 fn pause_sentence(report: &RunReport, clock: &Clock) -> Option<String> {

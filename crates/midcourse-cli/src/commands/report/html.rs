@@ -200,8 +200,8 @@ fn messages(page: &mut Page, store: &Store, report: &RunReport, clock: &Clock) -
         let _ = write!(page.0, "<li id=\"m{number}\"><div class=\"meta\">");
         page.element("span class=\"number\"", &format!("{number}"));
         page.element("span class=\"time\"", &clock.time(message.at));
-        if message.shadow {
-            page.element("span class=\"badge\"", "recorded only, the agent did not see it");
+        if let Some(note) = message.not_shown() {
+            page.element("span class=\"badge\"", note);
         }
         badge(page, message);
         page.html("</div>\n");

@@ -139,7 +139,7 @@ fn messages(out: &mut impl Write, report: &PeriodReport) -> Result<()> {
         return Ok(());
     }
     let headings =
-        ["SHOWN", "SHADOW", "WENT AWAY", "STILL THERE", "RUN ENDED", "ABOUT", "PROVIDER"];
+        ["SHOWN", "NOT SHOWN", "WENT AWAY", "STILL THERE", "RUN ENDED", "ABOUT", "PROVIDER"];
     let heading = "Messages, and what became of the problem";
     let mut table = table(out, heading, headings)?;
     for message in report.messages.iter().take(MAX_ROWS) {

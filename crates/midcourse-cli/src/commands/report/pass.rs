@@ -395,7 +395,7 @@ impl Pass<'_> {
             TrajectoryPayload::FeedbackDelivered { feedback, text, shadow, .. } => {
                 (feedback.why(), text.as_str(), feedback.provider_name(), *shadow)
             }
-            TrajectoryPayload::GuidanceDelivered { guidance, shadow } => {
+            TrajectoryPayload::GuidanceDelivered { guidance, shadow, .. } => {
                 let injection = &guidance.injection;
                 (injection.why(), injection.content(), guidance.provider_name.as_str(), *shadow)
             }
@@ -416,6 +416,7 @@ impl Pass<'_> {
             provider: one_line(provider, 80),
             pattern: why.map(|why| why.cause.kind().to_owned()),
             shadow,
+            withheld: record.payload.is_withheld(),
             evidence: evidence.into_iter().map(|seq| self.record_ref(seq)).collect(),
             outcome: None,
         });

@@ -210,11 +210,12 @@ fn messages<W: Write>(page: &mut Page<'_, W>, report: &RunReport, clock: &Clock)
     if report.message_count == 0 {
         return page.heading("midcourse said nothing to the agent.");
     }
-    let all_shadow = report.messages.iter().all(|message| message.shadow);
+    let all_shadow = report.messages.iter().all(|message| message.shadow && !message.withheld);
     let count = words::count(report.message_count, "message");
     page.heading(&match all_shadow {
         true => format!("{count}, recorded only (shadow mode): the agent did not see them"),
-        false => format!("{count} to the agent"),
+        false if report.messages.iter().any(Message::was_shown) => format!("{count} to the agent"),
+        false => format!("{count} that the agent did not see"),
     })?;
     let hidden = report.messages.len().saturating_sub(MAX_MESSAGES);
     for (index, message) in report.messages.iter().enumerate() {
@@ -237,8 +238,8 @@ fn message_lines<W: Write>(
     let indent = " ".repeat(label.chars().count());
     page.hanging(&one_line(&message.text, 600), &label, &indent)?;
     page.paragraph(&format!("why: {}", why(message)), &indent)?;
-    if message.shadow && !all_shadow {
-        page.paragraph("recorded only: the agent did not see it", &indent)?;
+    if let Some(note) = message.not_shown().filter(|_| !all_shadow) {
+        page.paragraph(note, &indent)?;
     }
     match words::outcome(message) {
         Some(outcome) => page.paragraph(&format!("then: {outcome}"), &indent),

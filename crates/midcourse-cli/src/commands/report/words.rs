@@ -96,7 +96,7 @@ pub(crate) const fn failure(kind: FailureKind) -> &'static str {
 /// What became of the problem after a message. `None` if that is not known.
 pub(crate) fn outcome(message: &Message) -> Option<String> {
     let Some(MessageOutcome { verdict, after_calls }) = message.outcome else {
-        let is_seen = is_problem(message) && !message.shadow;
+        let is_seen = is_problem(message) && message.was_shown();
         return is_seen.then(|| "what became of the problem is not known".to_owned());
     };
     let calls = count(after_calls, "call");

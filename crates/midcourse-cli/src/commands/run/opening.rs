@@ -31,6 +31,8 @@ fn line(name: &str, observed: Observed, settings: &RunSettings, at: Timestamp) -
     }
     if settings.mode() == Mode::Shadow {
         line.push_str("; messages are recorded, not delivered");
+    } else if settings.config.experiment.is_on() {
+        line.push_str("; an experiment withholds some messages");
     }
     line
 }

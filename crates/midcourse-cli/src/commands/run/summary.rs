@@ -148,8 +148,8 @@ fn message_lines(messages: &[Message], clock: &Clock, free: usize) -> Vec<String
         let width = WIDTH.saturating_sub(time.chars().count()).saturating_sub(2);
         lines.push(format!("  {time}  {}", one_line(&message.text, width)));
         let outcome = words::outcome(message);
-        let shadow = message.shadow.then(|| "recorded only, not shown to the agent".to_owned());
-        let notes: Vec<String> = [shadow, outcome].into_iter().flatten().collect();
+        let not_shown = message.not_shown().map(str::to_owned);
+        let notes: Vec<String> = [not_shown, outcome].into_iter().flatten().collect();
         if !notes.is_empty() {
             let indent = time.chars().count();
             lines.push(format!("  {:indent$}  ({})", "", notes.join("; ")));

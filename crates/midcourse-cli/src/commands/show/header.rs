@@ -60,7 +60,7 @@ pub(super) fn print(screen: &mut Screen, store: &Store, run: &RunSummary) -> Res
 fn messages(run: &RunSummary) -> String {
     let shadow = match run.shadow_deliveries {
         0 => String::new(),
-        count => format!(", {count} more recorded only (shadow mode)"),
+        count => format!(", {count} more recorded only (shadow mode or withheld)"),
     };
     let outcomes = match (run.cleared, run.ignored) {
         (0, 0) => String::new(),

@@ -98,6 +98,7 @@ fn messages_about_a_limit_or_without_a_cause_have_no_series() {
             text,
             tool_call_id: None,
             shadow: true,
+            assignment: None,
         };
         let seq = place.add("r", 1, payload);
         let view = view(&place, seq);

@@ -198,7 +198,7 @@ export class RunView {
     /** @type {Map<string, Set<number>>} */
     const shadow = new Map();
     for (const message of report.messages) {
-      if (message.shadow) shadow.set(message.run_id, (shadow.get(message.run_id) ?? new Set()).add(message.seq));
+      if (message.shadow || message.withheld) shadow.set(message.run_id, (shadow.get(message.run_id) ?? new Set()).add(message.seq));
     }
     this.panel?.timeline.setProblems(report.trouble, shadow);
     this.panel?.update(this.problems.length);

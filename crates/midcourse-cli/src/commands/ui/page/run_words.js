@@ -48,7 +48,7 @@ export function messageWords(run) {
   const parts = [];
   if (run.cleared > 0) parts.push(`${run.cleared} went away`);
   if (run.ignored > 0) parts.push(`${run.ignored} stayed`);
-  if (run.shadow_deliveries > 0) parts.push(`${run.shadow_deliveries} shadow`);
+  if (run.shadow_deliveries > 0) parts.push(`${run.shadow_deliveries} not shown`);
   return parts.join(", ");
 }
 

@@ -42,7 +42,7 @@ export function stepView(options) {
   const classes = ["step", `step-${kind}`];
   if (isSelected) classes.push("selected");
   if (state === FAILED || state === REFUSED) classes.push("failed");
-  if (entry?.message?.shadow) classes.push("shadow");
+  if (entry?.message?.shadow || entry?.message?.withheld) classes.push("shadow");
   const row = el("article", {
     class: classes.join(" "), tabIndex: isSelected ? 0 : -1, "data-index": String(index), "data-seq": String(seq),
     "aria-posinset": index + 1, "aria-setsize": outline.isComplete ? outline.count : -1,
@@ -114,7 +114,8 @@ function facts({ outline, index, entry, isRunning }, kind, state) {
   }
   if (entry?.message) {
     const { message } = entry;
-    if (message.shadow) box.append(el("span", { class: "tag" }, "shadow: not shown to the agent"));
+    if (message.withheld) box.append(el("span", { class: "tag" }, "withheld by the experiment"));
+    else if (message.shadow) box.append(el("span", { class: "tag" }, "shadow: not shown to the agent"));
     const outcome = message.outcome_text ?? OUTCOMES.get(message.outcome ?? "");
     if (outcome) box.append(el("span", { class: message.outcome === "cleared" ? "tag good" : "tag" }, outcome));
   }

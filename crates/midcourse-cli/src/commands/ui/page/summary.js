@@ -104,6 +104,7 @@ function stepLink(record, text) {
 
 /** @param {ReportMessage} message */
 function outcome(message) {
+  if (message.withheld) return el("span", { class: "tag" }, "withheld by the experiment");
   if (message.shadow) return el("span", { class: "tag" }, "shadow: not shown to the agent");
   if (!message.outcome) return null;
   const calls = count(message.outcome.after_calls, "call");

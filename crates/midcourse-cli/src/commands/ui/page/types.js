@@ -65,6 +65,7 @@
  *
  * @typedef {object} MessageFacts
  * @property {boolean} shadow
+ * @property {boolean} withheld
  * @property {string} provider
  * @property {string | null} pattern
  * @property {string | null} [pattern_text]
@@ -99,7 +100,7 @@
  * @property {number} count
  * @property {number} first_seq
  *
- * @typedef {{run_id: string, seq: number, at: string, text: string, shadow: boolean,
+ * @typedef {{run_id: string, seq: number, at: string, text: string, shadow: boolean, withheld: boolean,
  *   cause: string | null,
  *   outcome: {verdict: string, after_calls: number} | null}} ReportMessage
  *
@@ -119,6 +120,7 @@
  * @property {number} seq
  * @property {number} at
  * @property {boolean} shadow
+ * @property {boolean} withheld
  * @property {string} kind
  * @property {string} provider
  * @property {string | null} pattern

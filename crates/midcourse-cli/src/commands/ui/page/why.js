@@ -68,8 +68,9 @@ export class WhyPanel {
   /** @param {Why} why @returns {Child[]} */
   #parts(why) {
     return [
-      why.shadow ? el("p", { class: "tag" }, "Shadow: recorded only, not shown to the agent") : null,
-      part(why.shadow ? "What it would have said" : "What it said", foreign(why.text, "message-text", "blockquote")),
+      why.withheld ? el("p", { class: "tag" }, "Withheld by the experiment, not shown to the agent")
+        : why.shadow ? el("p", { class: "tag" }, "Shadow: recorded only, not shown to the agent") : null,
+      part(why.shadow || why.withheld ? "What it would have said" : "What it said", foreign(why.text, "message-text", "blockquote")),
       part("Why", reason(why)),
       part("What became of it", this.#outcome(why)),
       why.evidence.length > 0 ? part("The calls that show it", el("ul", { class: "evidence" }, why.evidence.map((call) => el("li", null,
@@ -83,7 +84,7 @@ export class WhyPanel {
 
   /** @param {Why} why */
   #outcome(why) {
-    if (!why.outcome) return el("p", { class: "quiet" }, why.shadow ? "The agent did not see it." : "Nothing is recorded about that.");
+    if (!why.outcome) return el("p", { class: "quiet" }, why.shadow || why.withheld ? "The agent did not see it." : "Nothing is recorded about that.");
     const isGood = why.outcome.verdict === "cleared";
     return el("p", null, el("span", { class: isGood ? "tag good" : "tag" }, foreign(why.outcome.text)), " ", this.#link(why.outcome.seq, "show"));
   }
