@@ -7,6 +7,7 @@ use std::time::UNIX_EPOCH;
 
 use midcourse::{ForeignRecord, Timestamp, now};
 
+use super::collection::Collection;
 use super::{FORMATS, SessionFormat};
 use crate::input_line::read_line;
 use crate::session_file::{Counts, Found, Head, SessionFile, Unit};
@@ -44,6 +45,8 @@ pub(crate) enum ReadError {
     UnknownFormat,
     #[error("the file is empty")]
     Empty,
+    #[error("cannot read the database: {0}")]
+    Database(#[from] rusqlite::Error),
     /// What the caller does with the records failed.
     #[error(transparent)]
     Caller(#[from] anyhow::Error),
@@ -85,6 +88,11 @@ pub(crate) fn read_stream(
     }
     let recognised = || SessionFormat::of(&Head::new(file.path, &head));
     let format = format.or_else(recognised).ok_or(ReadError::UnknownFormat)?;
+    let (unit, collection) = match format.unit {
+        Unit::LineOrDocument => (document_or_line(&head), None),
+        Unit::Collection => (Unit::Document, Collection::of(file.path, &head)),
+        unit => (unit, None),
+    };
     let mut input = BufReader::with_capacity(1 << 16, Cursor::new(head).chain(stream));
     let mut reader = format.reader(file);
     let mut found = Found::default();
@@ -96,8 +104,21 @@ pub(crate) fn read_stream(
             problems.push((number, problem));
         }
     };
-    match format.unit {
-        Unit::Document => {
+    if let Some(collection) = collection {
+        let mut number = 0;
+        collection.for_each(&mut |piece| {
+            number += 1;
+            reader.read(piece, &mut found);
+            report(number, &mut found);
+            Ok(take(&mut found.records, u64::try_from(piece.len()).unwrap_or(u64::MAX))?)
+        })?;
+        reader.end(&mut found);
+        report(0, &mut found);
+        take(&mut found.records, 0)?;
+        return Ok(FileReport { format, counts: found.counts, problems });
+    }
+    match unit {
+        Unit::Document | Unit::LineOrDocument | Unit::Collection => {
             let mut document = Vec::new();
             let read = input.by_ref().take(MAX_DOCUMENT_LEN).read_to_end(&mut document)?;
             if !input.fill_buf()?.is_empty() {
@@ -131,6 +152,14 @@ pub(crate) fn read_stream(
     report(0, &mut found);
     take(&mut found.records, 0)?;
     Ok(FileReport { format, counts: found.counts, problems })
+}
+
+/// The unit of a file that has lines in some releases and is a document in others.
+fn document_or_line(head: &[u8]) -> Unit {
+    let first = head.split(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty());
+    let is_object =
+        |line: &[u8]| serde_json::from_slice::<serde_json::Map<_, serde_json::Value>>(line).is_ok();
+    if first.is_some_and(is_object) { Unit::Line } else { Unit::Document }
 }
 
 impl FileReport {
