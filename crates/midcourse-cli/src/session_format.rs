@@ -6,6 +6,9 @@
 mod collection;
 mod read;
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 
 use crate::formats;

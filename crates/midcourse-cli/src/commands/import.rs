@@ -1,5 +1,7 @@
 //! `midcourse import`: stores runs from files, in any format that `session_format` knows.
 
+mod recorded;
+
 use std::collections::{BTreeMap, HashSet};
 use std::io::{Write as _, stdin, stdout};
 use std::path::{Path, PathBuf};
@@ -16,6 +18,7 @@ use crate::session_format::{
     FORMATS, FileReport, ReadError, SessionFormat, read_file, read_stream,
 };
 use crate::terminal::warn;
+use recorded::RecordedRuns;
 
 /// Records are imported in transactions of about this many records.
 const BATCH_RECORDS: usize = 500;
@@ -71,6 +74,7 @@ struct Total {
     imported: Imported,
     formats: BTreeMap<&'static str, FormatTotal>,
     runs: HashSet<RunId>,
+    recorded: RecordedRuns,
     /// Files in directories whose format is not known.
     unrecognised: Vec<PathBuf>,
     problems: usize,
@@ -130,11 +134,21 @@ impl Batch<'_> {
     }
 
     fn flush(&mut self) -> Result<()> {
-        let records = std::mem::take(&mut self.records);
+        let mut records = std::mem::take(&mut self.records);
         for event in records.iter().flat_map(|record| &record.events) {
             if !self.total.runs.contains(&event.run.run_id) {
                 self.total.runs.insert(event.run.run_id.clone());
             }
+        }
+        for record in &mut records {
+            let mut left = Vec::new();
+            for mut event in std::mem::take(&mut record.events) {
+                match self.total.recorded.contain(self.store, &mut event)? {
+                    true => self.total.imported.duplicates += 1,
+                    false => left.push(event),
+                }
+            }
+            record.events = left;
         }
         let Imported { new, duplicates, merged, conflicts, renumbered } =
             self.store.import(records)?;

@@ -84,6 +84,8 @@ pub(super) struct ImportedRun {
     open_calls: HashMap<String, String>,
     /// Id of the first call of the latest response with calls; `None` if the next turn has begun.
     turn: Option<String>,
+    /// Whether the next response belongs to the next turn.
+    is_turn_over: bool,
     known: Description,
 }
 
@@ -127,6 +129,7 @@ impl ImportedRun {
             response: None,
             open_calls: HashMap::new(),
             turn: None,
+            is_turn_over: false,
             known: Description::default(),
         }
     }
@@ -161,6 +164,7 @@ impl ImportedRun {
     /// `key` identifies the response in this run.
     fn response(&mut self, at: Timestamp, key: &str, found: &mut Found) -> &mut OpenResponse {
         if self.response.is_none()
+            && self.is_turn_over
             && let Some(first_call) = self.turn.take()
         {
             let key = format!("after:{first_call}");
@@ -270,6 +274,13 @@ impl ImportedRun {
         self.finish_response(found);
         let tool = self.open_calls.remove(id).unwrap_or_default();
         found.push(self.events.event(at, end(tool)));
+        self.is_turn_over = true;
+    }
+
+    /// Says whether what follows belongs to the next turn, for files in which a response may go on
+    /// after the end of one of its calls.
+    pub(super) const fn set_turn_over(&mut self, is_over: bool) {
+        self.is_turn_over = is_over;
     }
 
     /// Records a message that is no model response.

@@ -43,6 +43,7 @@ mod run_command;
 mod run_table;
 mod runs_command;
 mod secrets;
+mod session_files;
 mod state_machine;
 mod statusline;
 mod store;

@@ -45,7 +45,9 @@ pub(crate) fn recognises(head: &Head<'_>) -> bool {
 
 pub(crate) fn reader(file: &SessionFile<'_>) -> Box<dyn SessionReader> {
     let stem = file.stem();
-    let id = stem.len().checked_sub(ID_LEN).and_then(|start| stem.get(start..));
+    let is_rollout = stem.starts_with("rollout-");
+    let start = stem.len().checked_sub(ID_LEN).filter(|_| is_rollout);
+    let id = start.and_then(|start| stem.get(start..));
     Box::new(Reader {
         file_time: file.modified,
         id_from_name: id.unwrap_or(&stem).to_owned(),
@@ -127,7 +129,9 @@ impl Reader {
             "turn_context" => {
                 let TurnContextWire { cwd, model } = parse(payload)?;
                 let about = Description { folder: cwd, model, host_version: None };
-                self.run(at, found).describe(at, about, found);
+                let run = self.run(at, found);
+                run.set_turn_over(true);
+                run.describe(at, about, found);
             }
             "token_usage_record" => {
                 let TokenUsageWire { response_id, usage } = parse(payload)?;
@@ -175,7 +179,10 @@ impl Reader {
                 self.start(&meta, at, found);
                 found.count("session_meta", Fate::Used);
             }
-            ("", _, Some(record)) => found.count(record, Fate::Ignored),
+            ("", _, Some(record)) => {
+                found.count(record, Fate::Ignored);
+                self.run(at, found).set_turn_over(true);
+            }
             (_, _, _) if is_item => {
                 let item: &RawValue = serde_json::from_slice(bytes)?;
                 return self.read_item(item, bytes, at, found);
@@ -228,6 +235,7 @@ impl Reader {
         match role {
             "assistant" => {
                 let run = self.run(at, found);
+                run.set_turn_over(true);
                 for (_, text) in texts(item.content) {
                     run.text(at, &key, text.into_owned(), found);
                 }
@@ -272,7 +280,9 @@ impl Reader {
             return Fate::Ignored;
         }
         let key = self.key();
-        self.run(at, found).reasoning(at, &key, texts.join("\n"), found);
+        let run = self.run(at, found);
+        run.set_turn_over(true);
+        run.reasoning(at, &key, texts.join("\n"), found);
         Fate::Used
     }
 
@@ -300,7 +310,10 @@ impl Reader {
         let (Some(id), Some(output)) = (item.call_id, item.output) else { return Fate::Unknown };
         let exit_code = self.exit_codes.remove(&*id);
         self.latest_prompt = None;
-        self.run(at, found).end_call(at, &id, found, |tool| end(&id, tool, output, exit_code));
+        let run = self.run(at, found);
+        run.end_call(at, &id, found, |tool| end(&id, tool, output, exit_code));
+        // In old rollouts, the output of a call comes before the next call of the same response.
+        run.set_turn_over(false);
         Fate::Used
     }
 
@@ -333,6 +346,7 @@ impl Reader {
                 // The event is repeated when nothing but the rate limits has changed.
                 let is_new = total.is_some() && self.total_usage != total;
                 self.total_usage = total.or(self.total_usage);
+                self.run(at, found).set_turn_over(true);
                 match last.filter(|_| is_new && !self.has_usage_records) {
                     None => Fate::Ignored,
                     Some(usage) => {
