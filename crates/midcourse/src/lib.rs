@@ -72,7 +72,7 @@ pub use sink::{
 };
 pub use store::{
     Backlog, Backup, Batch, Cursor, Deleted, Durability, Entry, EntryFilter, EntryOrder, Finding,
-    Findings, Head, Imported, Ingested, Intake, Link, ListedRun, MessageCounts, Outline,
+    Findings, Head, Imported, Importer, Ingested, Intake, Link, ListedRun, MessageCounts, Outline,
     OutlineChanges, OutlineStep, PatternCount, Period, PeriodRuns, PeriodTotals, PeriodUsage,
     RecordAtSeq, RecordOfRun, RedactedRun, Repaired, RepairedRun, Restored, RunCursor, RunFilter,
     RunKey, RunOrder, RunSummary, RunTableQuery, SearchFilter, SearchHit, SearchIndex, SearchWords,

@@ -7,7 +7,7 @@ use std::io::{Write as _, stdin, stdout};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use midcourse::{ForeignRecord, Imported, RunId, Store, now};
+use midcourse::{ForeignRecord, Imported, Importer, RunId, now};
 use serde_json::{Value, json};
 
 use super::input_files::{InputFile, find_session_files};
@@ -86,8 +86,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let mut total = Total::default();
     let bytes = files.iter().map(InputFile::len).sum();
     let bar = open::progress(bytes, "importing");
+    let mut importer = store.importer();
     for file in &files {
-        let mut batch = Batch { store: &mut store, records: Vec::new(), total: &mut total };
+        let mut batch = Batch { importer: &mut importer, records: Vec::new(), total: &mut total };
         let take = |records: &mut Vec<ForeignRecord>, bytes: u64| {
             bar.inc(bytes);
             batch.add(records)
@@ -121,13 +122,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Records that have been read and not stored yet.
-struct Batch<'a> {
-    store: &'a mut Store,
+struct Batch<'a, 's> {
+    importer: &'a mut Importer<'s>,
     records: Vec<ForeignRecord>,
     total: &'a mut Total,
 }
 
-impl Batch<'_> {
+impl Batch<'_, '_> {
     fn add(&mut self, records: &mut Vec<ForeignRecord>) -> Result<()> {
         self.records.append(records);
         if self.records.len() >= BATCH_RECORDS { self.flush() } else { Ok(()) }
@@ -151,7 +152,7 @@ impl Batch<'_> {
             record.events = left;
         }
         let Imported { new, duplicates, merged, conflicts, renumbered } =
-            self.store.import(records)?;
+            self.importer.import(records)?;
         let imported = &mut self.total.imported;
         imported.new += new;
         imported.duplicates += duplicates;

@@ -5,15 +5,24 @@
 //! compared like two reports of one event. Any other record is added at the end of the run. If it
 //! gets another seq there and has no fact key, it gets a key that contains its old seq, so that the
 //! next import recognises it.
+//!
+//! The session file of a run that hooks or the proxy recorded adds only what is missing, see
+//! `live_facts`. What it adds has no decision point: no message could have been delivered there, and
+//! a replay gives the recorded messages.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use midcourse_core::RunId;
 use rusqlite::Connection;
 
 use super::append::{self, Appended, run_head};
 use super::error::StoreError;
+use super::live_facts::LiveFacts;
 use super::prepare::PreparedEvent;
 use super::{Store, read};
 use crate::dedupe::RecordStatus;
-use crate::event::ForeignRecord;
+use crate::event::{Channel, ForeignRecord};
 
 /// The result of an import: how many records were new, how many were duplicates, and so on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -33,18 +42,58 @@ pub struct Imported {
 impl Store {
     /// Imports records in one transaction: if one of them cannot be imported, none is.
     pub fn import(&mut self, records: Vec<ForeignRecord>) -> Result<Imported, StoreError> {
+        self.importer().import(records)
+    }
+
+    /// An import in several transactions, for files that are too large for one.
+    pub fn importer(&mut self) -> Importer<'_> {
+        Importer { store: self, live: HashMap::new() }
+    }
+}
+
+/// Imports records of the same files in several transactions.
+pub struct Importer<'s> {
+    store: &'s mut Store,
+    /// What was recorded live, of the runs that were imported so far.
+    live: HashMap<RunId, LiveFacts>,
+}
+
+impl Importer<'_> {
+    /// Imports records in one transaction: if one of them cannot be imported, none is.
+    pub fn import(&mut self, records: Vec<ForeignRecord>) -> Result<Imported, StoreError> {
         let mut events = Vec::new();
         for record in records {
             for event in record.events {
-                let mut event = PreparedEvent::new(event, &self.settings)?;
+                let mut event = PreparedEvent::new(event, &self.store.settings)?;
                 let redactions = &mut event.prepared.redactions;
                 *redactions = redactions.saturating_add(record.redactions);
                 events.push((record.seq, event));
             }
         }
-        self.write(|connection| {
+        // Only what a session file says about a run is compared with what was recorded live. Records
+        // that another store exported have their own channels.
+        let is_from_file =
+            |event: &PreparedEvent| event.prepared.source.channel() == Channel::Import;
+        let live = &mut self.live;
+        self.store.write(|connection| {
             let mut imported = Imported::default();
-            for (seq, event) in events {
+            for (seq, mut event) in events {
+                if is_from_file(&event) {
+                    let live = match live.entry(event.run.run_id.clone()) {
+                        Entry::Occupied(known) => known.into_mut(),
+                        Entry::Vacant(new) => {
+                            new.insert(LiveFacts::read(connection, event.run.run_id.as_str())?)
+                        }
+                    };
+                    if live.take(&event) {
+                        imported.duplicates += 1;
+                        continue;
+                    }
+                    if live.is_recorded() {
+                        event.decision_point = None;
+                        event.prepared.decision_point = None;
+                    }
+                }
                 let (status, is_renumbered) = import_event(connection, seq, event)?;
                 match status {
                     RecordStatus::New => imported.new += 1,
