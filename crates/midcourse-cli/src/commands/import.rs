@@ -1,6 +1,6 @@
 //! `midcourse import`: stores runs from files, in any format that `session_format` knows.
 
-mod recorded;
+mod recorded_calls;
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::{Write as _, stdin, stdout};
@@ -18,7 +18,7 @@ use crate::session_format::{
     FORMATS, FileReport, ReadError, SessionFormat, read_file, read_stream,
 };
 use crate::terminal::warn;
-use recorded::RecordedRuns;
+use recorded_calls::RecordedCalls;
 
 /// Records are imported in transactions of about this many records.
 const BATCH_RECORDS: usize = 500;
@@ -74,7 +74,7 @@ struct Total {
     imported: Imported,
     formats: BTreeMap<&'static str, FormatTotal>,
     runs: HashSet<RunId>,
-    recorded: RecordedRuns,
+    recorded_calls: RecordedCalls,
     /// Files in directories whose format is not known.
     unrecognised: Vec<PathBuf>,
     problems: usize,
@@ -141,15 +141,8 @@ impl Batch<'_, '_> {
                 self.total.runs.insert(event.run.run_id.clone());
             }
         }
-        for record in &mut records {
-            let mut left = Vec::new();
-            for mut event in std::mem::take(&mut record.events) {
-                match self.total.recorded.contain(self.store, &mut event)? {
-                    true => self.total.imported.duplicates += 1,
-                    false => left.push(event),
-                }
-            }
-            record.events = left;
+        for event in records.iter_mut().flat_map(|record| &mut record.events) {
+            self.total.recorded_calls.rename(event)?;
         }
         let Imported { new, duplicates, merged, conflicts, renumbered } =
             self.importer.import(records)?;

@@ -182,7 +182,7 @@ proptest! {
         repeats in any::<bool>(),
     ) {
         let files = files();
-        let (format, path) = file.get(&files);
+        let &(format, ref path) = file.get(&files);
         prop_assume!(stands_for_itself(format, path));
         let mut bytes = fs::read(path).unwrap();
         for (at, byte) in changes {
