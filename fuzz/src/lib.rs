@@ -12,8 +12,11 @@ mod config;
 mod duration;
 mod formats;
 mod hosts;
+mod input_line;
 mod json_edit;
 mod properties;
+mod session_file;
+mod session_format;
 mod shell;
 mod size;
 
@@ -93,4 +96,9 @@ pub fn record(data: &[u8]) {
 /// Lines of the `events` format: one run each.
 pub fn events(data: &[u8]) {
     properties::events::check(data);
+}
+
+/// Session files of other programs, of any format.
+pub fn session_files(data: &[u8]) {
+    properties::session_files::check(data);
 }

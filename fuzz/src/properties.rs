@@ -7,6 +7,7 @@ pub(crate) mod hook;
 pub(crate) mod notation;
 pub(crate) mod record;
 pub(crate) mod redact;
+pub(crate) mod session_files;
 
 use midcourse::{
     Budget, DecisionPoint, Delivery, Engine, Event, MessageSettings, Prompt, Timestamp,

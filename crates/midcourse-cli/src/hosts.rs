@@ -12,6 +12,7 @@ mod codex;
 mod copilot;
 mod gemini;
 mod hook_settings;
+mod imported_run;
 mod llm_content;
 mod opencode;
 mod payload;
@@ -36,7 +37,12 @@ use midcourse::{
 
 pub(crate) use claude_code::session as claude_code_session;
 pub(crate) use claude_code::status_line::{self, StatusLine};
+pub(crate) use codex::session as codex_session;
+pub(crate) use copilot::session as copilot_session;
+pub(crate) use gemini::session as gemini_session;
 pub(crate) use hook_settings::{HookSettings, InstalledHook, midcourse_arguments, option_value};
+pub(crate) use opencode::session as opencode_session;
+pub(crate) use qwen::session as qwen_session;
 pub(crate) use reply::ReplyForm;
 pub(crate) use sample::Sample;
 pub(crate) use settings_file::changed_by_others;

@@ -30,6 +30,10 @@ pub(crate) enum Unit {
     Line,
     /// The whole file at once.
     Document,
+    /// One line at a time if the first line is a JSON object, otherwise the whole file at once.
+    LineOrDocument,
+    /// One row of a database or one file of a folder at a time, or the whole file at once.
+    Collection,
 }
 
 /// What is known about a file before it is read.

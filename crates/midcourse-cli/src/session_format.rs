@@ -3,7 +3,11 @@
 //! `midcourse import` and `midcourse backtest` use this module. The readers themselves are in `hosts`
 //! (sessions of coding agents) and in `formats` (all others), and do no I/O.
 
+mod collection;
 mod read;
+
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 
@@ -51,12 +55,52 @@ pub(crate) static FORMATS: &[SessionFormat] = &[
         reader: formats::events::reader,
     },
     SessionFormat {
+        name: "qwen",
+        about: "sessions of Qwen Code",
+        unit: Unit::Line,
+        is_run_per_line: false,
+        recognises: hosts::qwen_session::recognises,
+        reader: hosts::qwen_session::reader,
+    },
+    SessionFormat {
         name: "claude-code",
         about: "sessions of Claude Code",
         unit: Unit::Line,
         is_run_per_line: false,
         recognises: hosts::claude_code_session::recognises,
         reader: hosts::claude_code_session::reader,
+    },
+    SessionFormat {
+        name: "codex",
+        about: "sessions of Codex (rollouts)",
+        unit: Unit::Line,
+        is_run_per_line: false,
+        recognises: hosts::codex_session::recognises,
+        reader: hosts::codex_session::reader,
+    },
+    SessionFormat {
+        name: "gemini",
+        about: "sessions of Gemini CLI",
+        unit: Unit::LineOrDocument,
+        is_run_per_line: false,
+        recognises: hosts::gemini_session::recognises,
+        reader: hosts::gemini_session::reader,
+    },
+    SessionFormat {
+        name: "copilot",
+        about: "sessions of GitHub Copilot CLI",
+        unit: Unit::Line,
+        is_run_per_line: false,
+        recognises: hosts::copilot_session::recognises,
+        reader: hosts::copilot_session::reader,
+    },
+    SessionFormat {
+        name: "opencode",
+        about: "opencode.db, a storage folder or `opencode export`",
+        unit: Unit::Collection,
+        is_run_per_line: false,
+        recognises: hosts::opencode_session::recognises,
+        reader: hosts::opencode_session::reader,
     },
 ];
 

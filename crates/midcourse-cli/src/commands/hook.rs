@@ -11,6 +11,8 @@ mod call_ids;
 mod guard;
 mod input;
 
+pub(super) use call_ids::NUMBERED_CALL;
+
 use std::ffi::OsString;
 use std::io::{Write as _, stdout};
 use std::process::ExitCode;

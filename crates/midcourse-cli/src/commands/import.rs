@@ -1,5 +1,7 @@
 //! `midcourse import`: stores runs from files, in any format that `session_format` knows.
 
+mod recorded_calls;
+
 use std::collections::{BTreeMap, HashSet};
 use std::io::{Write as _, stdin, stdout};
 use std::path::{Path, PathBuf};
@@ -16,6 +18,7 @@ use crate::session_format::{
     FORMATS, FileReport, ReadError, SessionFormat, read_file, read_stream,
 };
 use crate::terminal::warn;
+use recorded_calls::RecordedCalls;
 
 /// Records are imported in transactions of about this many records.
 const BATCH_RECORDS: usize = 500;
@@ -72,6 +75,7 @@ struct Total {
     formats: BTreeMap<&'static str, FormatTotal>,
     runs: HashSet<RunId>,
     runs_with_calls: HashSet<RunId>,
+    recorded_calls: RecordedCalls,
     /// Files in directories whose format is not known.
     unrecognised: Vec<PathBuf>,
     problems: usize,
@@ -133,7 +137,7 @@ impl Batch<'_, '_> {
     }
 
     fn flush(&mut self) -> Result<()> {
-        let records = std::mem::take(&mut self.records);
+        let mut records = std::mem::take(&mut self.records);
         for event in records.iter().flat_map(|record| &record.events) {
             if !self.total.runs.contains(&event.run.run_id) {
                 self.total.runs.insert(event.run.run_id.clone());
@@ -143,6 +147,9 @@ impl Batch<'_, '_> {
             {
                 self.total.runs_with_calls.insert(event.run.run_id.clone());
             }
+        }
+        for event in records.iter_mut().flat_map(|record| &mut record.events) {
+            self.total.recorded_calls.rename(event)?;
         }
         let Imported { new, duplicates, merged, conflicts, renumbered } =
             self.importer.import(records)?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 
 /// Extensions of the files that are read in a directory of session files.
-const SESSION_EXTENSIONS: [&str; 5] = ["eval", "json", "jsonl", "ndjson", "traj"];
+const SESSION_EXTENSIONS: [&str; 6] = ["db", "eval", "json", "jsonl", "ndjson", "traj"];
 
 /// A file that a command reads.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,6 +11,7 @@ mod decode;
 mod install;
 mod rollout;
 mod sample;
+pub(crate) mod session;
 
 pub(super) use decode::{add_transcript, decode};
 pub(super) use install::{SETTINGS, hook_settings, install_hooks};

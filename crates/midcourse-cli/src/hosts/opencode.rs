@@ -9,6 +9,7 @@
 mod decode;
 mod install;
 mod sample;
+pub(crate) mod session;
 
 pub(super) use decode::decode;
 pub(super) use install::{

@@ -9,6 +9,7 @@
 mod decode;
 mod install;
 mod sample;
+pub(crate) mod session;
 mod transcript;
 
 pub(super) use decode::{add_transcript, decode};

@@ -7,6 +7,7 @@ use std::time::UNIX_EPOCH;
 
 use midcourse::{ForeignRecord, Timestamp, now};
 
+use super::collection::Collection;
 use super::{FORMATS, SessionFormat};
 use crate::input_line::read_line;
 use crate::session_file::{Counts, Found, Head, SessionFile, Unit};
@@ -44,6 +45,8 @@ pub(crate) enum ReadError {
     UnknownFormat,
     #[error("the file is empty")]
     Empty,
+    #[error("cannot read the database: {0}")]
+    Database(#[from] rusqlite::Error),
     /// What the caller does with the records failed.
     #[error(transparent)]
     Caller(TakeError),
@@ -98,6 +101,11 @@ pub(crate) fn read_stream(
 ) -> Result<FileReport, ReadError> {
     let head = read_head(&mut stream)?;
     let format = format.map_or_else(|| recognise(file.path, &head), Ok)?;
+    let (unit, collection) = match format.unit {
+        Unit::LineOrDocument => (document_or_line(&head), None),
+        Unit::Collection => (Unit::Document, Collection::of(file.path, &head)),
+        unit => (unit, None),
+    };
     let mut input = BufReader::with_capacity(1 << 16, Cursor::new(head).chain(stream));
     let mut reader = format.reader(file);
     let mut found = Found::default();
@@ -109,8 +117,22 @@ pub(crate) fn read_stream(
             problems.push((number, problem));
         }
     };
-    match format.unit {
-        Unit::Document => {
+    if let Some(collection) = collection {
+        let mut number = 0;
+        collection.for_each(&mut |piece| {
+            number += 1;
+            reader.read(piece, &mut found);
+            report(number, &mut found);
+            take(&mut found.records, u64::try_from(piece.len()).unwrap_or(u64::MAX))
+                .map_err(ReadError::Caller)
+        })?;
+        reader.end(&mut found);
+        report(0, &mut found);
+        take(&mut found.records, 0).map_err(ReadError::Caller)?;
+        return Ok(FileReport { format, counts: found.counts, problems });
+    }
+    match unit {
+        Unit::Document | Unit::LineOrDocument | Unit::Collection => {
             let mut document = Vec::new();
             let read = input.by_ref().take(MAX_DOCUMENT_LEN).read_to_end(&mut document)?;
             if !input.fill_buf()?.is_empty() {
@@ -146,4 +168,12 @@ pub(crate) fn read_stream(
     report(0, &mut found);
     take(&mut found.records, 0).map_err(ReadError::Caller)?;
     Ok(FileReport { format, counts: found.counts, problems })
+}
+
+/// The unit of a file that has lines in some releases and is a document in others.
+fn document_or_line(head: &[u8]) -> Unit {
+    let first = head.split(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty());
+    let is_object =
+        |line: &[u8]| serde_json::from_slice::<serde_json::Map<_, serde_json::Value>>(line).is_ok();
+    if first.is_some_and(is_object) { Unit::Line } else { Unit::Document }
 }

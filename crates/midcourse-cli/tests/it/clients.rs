@@ -13,6 +13,7 @@ mod chat_completions;
 mod faults;
 mod hook_events;
 mod http;
+mod imported;
 mod insertions;
 mod installed;
 mod model;

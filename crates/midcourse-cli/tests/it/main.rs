@@ -45,6 +45,7 @@ mod run_command;
 mod run_table;
 mod runs_command;
 mod secrets;
+mod session_files;
 mod sessions;
 mod state_machine;
 mod statusline;

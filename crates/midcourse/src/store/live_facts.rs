@@ -45,7 +45,7 @@ impl LiveFacts {
         let rows: Vec<(String, i64)> = connection
             .prepare_cached(
                 "SELECT kind, seq FROM records WHERE run = ?1 AND \
-                 kind IN ('message_appended', 'context_compacted', 'run_described') AND \
+                 kind IN ('message_appended', 'run_ended', 'context_compacted', 'run_described') AND \
                  channel IN ('hook', 'proxy', 'library', 'settings')",
             )?
             .query_map(params![run.id], |row| Ok((row.get(0)?, row.get(1)?)))?
@@ -58,7 +58,13 @@ impl LiveFacts {
                     let record = read::record(connection, run.id, seq)?;
                     let payload = record
                         .and_then(|record| TrajectoryPayload::deserialize(&record.value).ok());
-                    if let Some(digest) = payload.as_ref().and_then(message_digest) {
+                    // The end of a subagent has the subagent's last message.
+                    let messages = match payload {
+                        Some(TrajectoryPayload::MessageAppended { message }) => vec![message],
+                        Some(TrajectoryPayload::RunEnded { new_messages, .. }) => new_messages,
+                        _ => Vec::new(),
+                    };
+                    for digest in messages.iter().filter_map(message_digest) {
                         *facts.messages.entry(digest).or_default() += 1;
                     }
                 }
@@ -78,8 +84,11 @@ impl LiveFacts {
             TrajectoryPayload::RunDescribed { .. } => self.is_described,
             TrajectoryPayload::UsageReported { .. } => self.is_proxied,
             TrajectoryPayload::ContextCompacted { .. } => take_one(Some(&mut self.compactions)),
-            payload => message_digest(payload)
+            // The start of a turn says something only in its place.
+            TrajectoryPayload::TurnStarted => self.is_recorded,
+            TrajectoryPayload::MessageAppended { message } => message_digest(message)
                 .is_some_and(|digest| take_one(self.messages.get_mut(&digest))),
+            _ => false,
         }
     }
 }
@@ -94,13 +103,13 @@ fn take_one(count: Option<&mut u64>) -> bool {
     }
 }
 
-/// A digest of the role and the text of a message; `None` if the payload is no message of the user or
-/// the model, or if it has no text.
-fn message_digest(payload: &TrajectoryPayload) -> Option<blake3::Hash> {
-    let TrajectoryPayload::MessageAppended { message } = payload else { return None };
+/// A digest of the role and the text of a message; `None` if it has no text.
+fn message_digest(message: &AgentMessage) -> Option<blake3::Hash> {
     let (role, text) = match message {
         AgentMessage::User { content: UserContent::Text(text), .. } => (b'u', text.as_str().into()),
         AgentMessage::Assistant { content, .. } => (b'a', content.plain_text()),
+        // Prompts that the agent wrote itself, and interruptions.
+        AgentMessage::Custom { kind, payload, .. } => (b'c', format!("{kind} {payload}").into()),
         _ => return None,
     };
     let text = text.trim();

@@ -20,6 +20,9 @@ use uuid::Uuid;
 
 use crate::hosts::UnnamedCall;
 
+/// How the ids begin.
+pub(in crate::commands) const NUMBERED_CALL: &str = "call-";
+
 /// How long a hook waits for another hook of the same run to change the file.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(300);
 
@@ -88,7 +91,7 @@ fn assign_within(
         file.write_all(&serde_json::to_vec(&calls)?)?;
         Ok(id)
     };
-    assign().unwrap_or_else(|_| format!("call-{}", Uuid::now_v7()))
+    assign().unwrap_or_else(|_| format!("{NUMBERED_CALL}{}", Uuid::now_v7()))
 }
 
 /// Removes the file of a run that has ended. Ids contain the time of the call, so a resumed run does
@@ -157,7 +160,7 @@ impl Calls {
             return call.id.clone();
         }
         self.count = self.count.saturating_add(1);
-        let id = format!("call-{}-{time}", self.count);
+        let id = format!("{NUMBERED_CALL}{}-{time}", self.count);
         let (started, ended) = if is_start { (reported, None) } else { (None, reported) };
         if self.calls.len() >= MAX_CALLS {
             self.calls.remove(0);

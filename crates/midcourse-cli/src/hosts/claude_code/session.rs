@@ -31,7 +31,7 @@ const MAX_RUNS: usize = 1_000;
 const MAX_OPEN_CALLS: usize = 1_000;
 
 /// Types of lines that contain nothing to record, or only what other lines contain too.
-const IGNORED_TYPES: [&str; 24] = [
+const IGNORED_TYPES: [&str; 25] = [
     "agent-color",
     "agent-name",
     "agent-setting",
@@ -44,6 +44,7 @@ const IGNORED_TYPES: [&str; 24] = [
     "attribution-snapshot",
     "bridge-session",
     "content-replacement",
+    "cost-state",
     "custom-title",
     "file-history-snapshot",
     "last-prompt",
@@ -263,7 +264,8 @@ impl Run {
             let kind = format!("user {}", block.kind);
             let fate = match (&*block.kind, block.tool_use_id.as_deref()) {
                 ("tool_result", Some(id)) => {
-                    let ended = self.result(id, &block, line.tool_use_result);
+                    let denial = line.tool_denial_kind.as_deref();
+                    let ended = self.result(id, &block, line.tool_use_result, denial);
                     found.push(self.events.event(at, ended));
                     Fate::Used
                 }
@@ -299,11 +301,12 @@ impl Run {
         id: &str,
         block: &BlockWire<'_>,
         structured: Option<&RawValue>,
+        denial: Option<&str>,
     ) -> TrajectoryPayload {
         let tool = self.open_calls.remove(id).unwrap_or_default();
         let is_error = block.is_error.unwrap_or(false);
         let for_model = text_of(block.content);
-        if is_error && is_refusal(&for_model) {
+        if is_error && (denial.is_some() || is_refusal(&for_model)) {
             return TrajectoryPayload::Denied {
                 tool_call_id: id.into(),
                 tool_name: tool.into(),
@@ -357,7 +360,8 @@ impl Run {
     }
 }
 
-/// Whether the result of a call says that the call was refused and did not run.
+/// Whether the result of a call says that the call was refused and did not run. Newer releases of
+/// Claude Code have a field for that.
 fn is_refusal(result: &str) -> bool {
     const PHRASES: [&str; 5] = [
         "The user doesn't want to proceed with this tool use",
@@ -366,7 +370,9 @@ fn is_refusal(result: &str) -> bool {
         "require approval",
         "requires approval",
     ];
-    PHRASES.iter().any(|phrase| result.contains(phrase))
+    let by_rule =
+        result.starts_with("Permission to use ") && result.trim_end().ends_with("has been denied.");
+    by_rule || PHRASES.iter().any(|phrase| result.contains(phrase))
 }
 
 fn custom(kind: &str, text: String) -> AgentMessage {

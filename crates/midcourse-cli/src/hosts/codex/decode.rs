@@ -24,6 +24,10 @@ const HOST: Host = Host::Codex;
 const GENERATED_PROMPTS: [(&str, &str); 2] =
     [("<subagent_notification>", "subagent_notification"), ("<hook_prompt", "hook_prompt")];
 
+/// How a prompt begins to which an editor has added the names of open files, and what precedes the
+/// user's words in it.
+const EDITOR_CONTEXT: (&str, &str) = ("# Context from my IDE setup:", "## My request for Codex:\n");
+
 #[derive(Deserialize)]
 struct PayloadWire {
     session_id: String,
@@ -74,7 +78,7 @@ fn decode_payload(run: RunIdentity, at: Timestamp, payload: PayloadWire) -> Opti
         }
         "UserPromptSubmit" => {
             transcript = payload.transcript_path;
-            let message = prompt(payload.prompt?, &GENERATED_PROMPTS);
+            let message = user_prompt(payload.prompt?);
             let appended = TrajectoryPayload::MessageAppended { message };
             (appended, Some((ReplyForm::HookOutput("UserPromptSubmit"), DecisionPoint::PreRender)))
         }
@@ -98,11 +102,7 @@ fn decode_payload(run: RunIdentity, at: Timestamp, payload: PayloadWire) -> Opti
             transcript = payload.transcript_path;
             (assistant_message(payload.last_assistant_message, None), None)
         }
-        "Interrupt" => {
-            let kind = "interrupt".to_owned();
-            let message = AgentMessage::Custom { kind, payload: Value::Null, timestamp: None };
-            (TrajectoryPayload::MessageAppended { message }, None)
-        }
+        "Interrupt" => (TrajectoryPayload::MessageAppended { message: interruption() }, None),
         "PostCompact" => (TrajectoryPayload::ContextCompacted { trigger: payload.trigger }, None),
         "SubagentStart" => (TrajectoryPayload::RunStarted { identity: run.clone() }, None),
         "SubagentStop" => {
@@ -121,6 +121,19 @@ fn decode_payload(run: RunIdentity, at: Timestamp, payload: PayloadWire) -> Opti
     };
     let event = HOST.event(midcourse::Channel::Hook, run, at, payload);
     Some(Decoded { transcript, cwd, about, ..Decoded::one(event, reply) })
+}
+
+/// The message for a prompt, without what an editor added to it.
+pub(super) fn user_prompt(text: String) -> AgentMessage {
+    let (beginning, end) = EDITOR_CONTEXT;
+    let words = text.strip_prefix(beginning).and_then(|rest| rest.split_once(end));
+    let text = words.map_or(text.as_str(), |(_, words)| words).to_owned();
+    prompt(text, &GENERATED_PROMPTS)
+}
+
+/// The message for an interruption by the user.
+pub(super) fn interruption() -> AgentMessage {
+    AgentMessage::Custom { kind: "interrupt".to_owned(), payload: Value::Null, timestamp: None }
 }
 
 /// Adds what only Codex's transcript (the rollout) contains: exit codes of commands, calls whose
@@ -165,26 +178,33 @@ fn add_calls(mut decoded: Decoded, rollout: &Rollout) -> Decoded {
     let event = |payload| HOST.event(midcourse::Channel::Transcript, run.clone(), at, payload);
     let mut events = Vec::new();
     for call in rollout.unreported_calls() {
-        let mut result = tool_result(call.output);
-        let text = result.comparable_text();
         events.push(event(TrajectoryPayload::ToolStarted {
             tool_call_id: (&call.id).into(),
             tool_name: (&call.tool).into(),
             args: call.args,
         }));
-        events.push(event(if is_refusal(&text) {
-            TrajectoryPayload::Denied {
-                tool_call_id: call.id.into(),
-                tool_name: call.tool.into(),
-                reason: Some(text.into_owned()),
-            }
-        } else {
-            result.is_error = text.starts_with("unsupported ") || looks_failed(&text);
-            tool_ended(call.id, call.tool, result)
-        }));
+        events.push(event(unreported_end(call.id, call.tool, tool_result(call.output))));
     }
     events.append(&mut decoded.events);
     Decoded { events, ..decoded }
+}
+
+/// The end of a call that no hook reports.
+pub(super) fn unreported_end(
+    id: String,
+    tool: String,
+    mut result: ToolResult,
+) -> TrajectoryPayload {
+    let text = result.comparable_text();
+    if is_refusal(&text) {
+        return TrajectoryPayload::Denied {
+            tool_call_id: id.into(),
+            tool_name: tool.into(),
+            reason: Some(text.into_owned()),
+        };
+    }
+    result.is_error = text.starts_with("unsupported ") || looks_failed(&text);
+    tool_ended(id, tool, result)
 }
 
 /// Whether the output of a call says that the call was refused: by a rule or the approval policy,
@@ -198,7 +218,7 @@ fn is_refusal(output: &str) -> bool {
 
 /// Sets whether a result is an error, according to the exit code of the command. A nonzero exit
 /// code is also added to the text of the result, in the words that Codex shows to the model.
-fn add_exit_code(result: &mut ToolResult, exit_code: i64) {
+pub(super) fn add_exit_code(result: &mut ToolResult, exit_code: i64) {
     result.is_error = exit_code != 0;
     if exit_code != 0 {
         let text = format!("Process exited with code {exit_code}\n{}", result.comparable_text());

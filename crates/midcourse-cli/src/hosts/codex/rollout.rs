@@ -40,8 +40,8 @@ struct ItemWire {
     usage: Option<UsageWire>,
 }
 
-#[derive(Deserialize)]
-struct UsageWire {
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
+pub(super) struct UsageWire {
     #[serde(default)]
     input_tokens: i64,
     /// Tokens read from the prompt cache. They are part of `input_tokens`.
@@ -52,11 +52,11 @@ struct UsageWire {
 }
 
 #[derive(Deserialize)]
-struct CompletedItemWire {
+pub(super) struct CompletedItemWire {
     #[serde(rename = "type", default)]
     kind: String,
     #[serde(default)]
-    id: String,
+    pub(super) id: String,
     exit_code: Option<i64>,
     status: Option<String>,
 }
@@ -76,28 +76,13 @@ impl Rollout {
 
     /// The token usage of each model response, with the response's id.
     pub(super) fn usage(&self) -> Vec<(String, Usage)> {
-        let usage_of = |line: &ItemWire| {
-            let usage = line.usage.as_ref()?;
-            let cached = usage.cached_input_tokens.clamp(0, usage.input_tokens.max(0));
-            Some(Usage {
-                input_tokens: usage.input_tokens.saturating_sub(cached),
-                output_tokens: usage.output_tokens,
-                cache_read_input_tokens: cached,
-                ..Usage::default()
-            })
-        };
-        let lines = self.lines.iter();
-        lines.filter_map(|line| Some((line.response_id.clone()?, usage_of(line)?))).collect()
+        let usage_of = |line: &ItemWire| Some((line.response_id.clone()?, line.usage?.usage()));
+        self.lines.iter().filter_map(usage_of).collect()
     }
 
     pub(super) fn exit_code(&self, call: &str) -> Option<i64> {
         let completed = self.lines.iter().rev().filter_map(|line| line.item.as_ref());
-        let item = completed.into_iter().find(|item| item.id == call)?;
-        item.exit_code.or(match item.status.as_deref() {
-            Some("completed") => Some(0),
-            Some("failed" | "declined") => Some(1),
-            _ => None,
-        })
+        completed.into_iter().find(|item| item.id == call)?.exit_code()
     }
 
     /// Calls that have an output but whose end no hook reported, oldest first. Searches back to the
@@ -148,23 +133,74 @@ impl ItemWire {
         matches!(self.kind.as_str(), "function_call" | "custom_tool_call")
     }
 
-    /// Returns the call with the tool name and arguments that a hook would report: the rollout uses
-    /// other names for the shell tool and its arguments.
+    /// Returns the call with the tool name and arguments that a hook would report.
     fn call(&self, id: &str, output: &Value) -> Option<Call> {
-        let mut tool = self.name.clone()?;
-        let mut args = match (&self.input, &self.arguments) {
-            (Some(input), _) => json!({"command": input}),
-            (None, Some(arguments)) => {
-                serde_json::from_str(arguments).unwrap_or_else(|_| Value::String(arguments.clone()))
-            }
-            (None, None) => Value::Null,
-        };
-        if tool == "exec_command"
-            && let Some(command) = args.get_mut("cmd").map(Value::take)
-        {
-            tool = "Bash".to_owned();
-            args = json!({"command": command});
-        }
+        let (tool, args) = named_as_in_hooks(
+            self.name.as_ref()?,
+            self.input.as_deref(),
+            self.arguments.as_deref(),
+        );
         Some(Call { id: id.to_owned(), tool, args, output: output.clone() })
+    }
+}
+
+impl UsageWire {
+    pub(super) fn usage(self) -> Usage {
+        let cached = self.cached_input_tokens.clamp(0, self.input_tokens.max(0));
+        Usage {
+            input_tokens: self.input_tokens.saturating_sub(cached),
+            output_tokens: self.output_tokens,
+            cache_read_input_tokens: cached,
+            ..Usage::default()
+        }
+    }
+}
+
+impl CompletedItemWire {
+    /// The exit code of a command. Of other calls, only whether they failed is known.
+    pub(super) fn exit_code(&self) -> Option<i64> {
+        self.exit_code.or(match self.status.as_deref() {
+            Some("completed") => Some(0),
+            Some("failed" | "declined") => Some(1),
+            _ => None,
+        })
+    }
+}
+
+/// The name and the arguments of a call as a hook would report them: the rollout uses other names for
+/// the shell tools and their arguments. `input` is the text that a call has instead of arguments.
+pub(super) fn named_as_in_hooks(
+    name: &str,
+    input: Option<&str>,
+    arguments: Option<&str>,
+) -> (String, Value) {
+    let mut args = match (input, arguments) {
+        (Some(input), _) => json!({"command": input}),
+        (None, Some(arguments)) => {
+            serde_json::from_str(arguments).unwrap_or_else(|_| Value::String(arguments.to_owned()))
+        }
+        (None, None) => Value::Null,
+    };
+    let command = match name {
+        "exec_command" => args.get_mut("cmd").map(Value::take),
+        "shell_command" => args.get_mut("command").map(Value::take),
+        "shell" | "container.exec" | "local_shell" => {
+            let words = args.get("command").and_then(Value::as_array);
+            let words = words.map(|words| words.iter().filter_map(Value::as_str));
+            words.map(|words| Value::String(shell_script(&words.collect::<Vec<_>>())))
+        }
+        _ => None,
+    };
+    match command {
+        Some(command) => ("Bash".to_owned(), json!({"command": command})),
+        None => (name.to_owned(), args),
+    }
+}
+
+/// The script that a shell is given, as in `bash -lc SCRIPT`, or the words of another command.
+pub(super) fn shell_script(words: &[&str]) -> String {
+    match words {
+        [shell, "-lc" | "-c", script] if shell.ends_with("sh") => (*script).to_owned(),
+        words => words.join(" "),
     }
 }

@@ -182,7 +182,7 @@ impl Decoder {
 
 /// The text of a result without the number of the shell in its last line, such as `<shellId: 4
 /// completed with exit code 0>`.
-fn without_shell_id(text: &str) -> String {
+pub(super) fn without_shell_id(text: &str) -> String {
     let start = text.trim_end().rfind('\n').map_or(0, |at| at.saturating_add(1));
     let (before, line) = text.split_at_checked(start).unwrap_or((text, ""));
     let parts = line.split_once(SHELL_ID).filter(|_| line.starts_with('<'));

@@ -113,7 +113,7 @@ fn decode_payload(run: RunIdentity, at: Timestamp, payload: PayloadWire) -> Opti
 }
 
 /// The prompt as the user wrote it.
-fn without_hook_context(prompt: &str) -> &str {
+pub(super) fn without_hook_context(prompt: &str) -> &str {
     let (start, end) = HOOK_CONTEXT;
     let rest = prompt.strip_prefix(start).and_then(|rest| rest.split_once(end));
     rest.map_or(prompt, |(_, prompt)| prompt)

@@ -17,7 +17,7 @@ struct LineWire {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct TokensWire {
+pub(super) struct TokensWire {
     /// Includes the cached tokens.
     input: i64,
     output: i64,
@@ -42,7 +42,7 @@ pub(super) fn read(tail: &[u8]) -> TranscriptEnd {
 }
 
 impl TokensWire {
-    const fn usage(&self) -> Usage {
+    pub(super) const fn usage(&self) -> Usage {
         Usage {
             input_tokens: self.input.saturating_sub(self.cached),
             output_tokens: self.output.saturating_add(self.thoughts),

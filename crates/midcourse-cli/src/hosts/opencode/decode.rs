@@ -67,7 +67,7 @@ struct UsageWire {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct TokensWire {
+pub(super) struct TokensWire {
     input: i64,
     output: i64,
     reasoning: i64,
@@ -116,11 +116,10 @@ impl Decoder {
                 self.event(tool_started(payload.call_id?, tool, payload.args))
             }
             "tool.execute.after" => {
-                let is_invalid = payload.tool.as_deref() == Some(INVALID_TOOL);
-                let tool = called_tool(payload.tool?, &payload.args);
-                let mut result = result(payload.output.unwrap_or_default(), &payload.exit);
-                result.is_error |= is_invalid;
-                self.event(tool_ended(payload.call_id?, tool, result))
+                let output = payload.output.unwrap_or_default();
+                let end =
+                    ended(payload.call_id?, payload.tool?, &payload.args, output, &payload.exit);
+                self.event(end)
             }
             "chat.messages.transform" => return self.request(payload),
             "session.idle" => return Some(self.idle(payload)),
@@ -163,15 +162,7 @@ impl Decoder {
         let mut events = Vec::new();
         for FailedCallWire { call_id, tool, args, error } in calls {
             events.push(self.event(tool_started(call_id.clone(), tool.clone(), args)));
-            events.push(self.event(if REFUSALS.iter().any(|text| error.starts_with(text)) {
-                TrajectoryPayload::Denied {
-                    tool_call_id: call_id.into(),
-                    tool_name: tool.into(),
-                    reason: Some(error),
-                }
-            } else {
-                tool_ended(call_id, tool, ToolResult::error(error))
-            }));
+            events.push(self.event(failed(call_id, tool, error)));
         }
         events
     }
@@ -181,10 +172,35 @@ impl Decoder {
     }
 }
 
+/// The end of a call that was refused or that ended with an error.
+pub(super) fn failed(call_id: String, tool: String, error: String) -> TrajectoryPayload {
+    if REFUSALS.iter().any(|text| error.starts_with(text)) {
+        return TrajectoryPayload::Denied {
+            tool_call_id: call_id.into(),
+            tool_name: tool.into(),
+            reason: Some(error),
+        };
+    }
+    tool_ended(call_id, tool, ToolResult::error(error))
+}
+
 /// The tool that the model called.
-fn called_tool(tool: String, args: &Value) -> String {
+pub(super) fn called_tool(tool: String, args: &Value) -> String {
     let named = args.get("tool").and_then(Value::as_str).filter(|_| tool == INVALID_TOOL);
     named.map_or(tool, str::to_owned)
+}
+
+/// The end of a call that opencode does not report as an error.
+pub(super) fn ended(
+    call_id: String,
+    tool: String,
+    args: &Value,
+    output: String,
+    exit: &Value,
+) -> TrajectoryPayload {
+    let mut result = result(output, exit);
+    result.is_error |= tool == INVALID_TOOL;
+    tool_ended(call_id, called_tool(tool, args), result)
 }
 
 /// The result of a call that did not end with an error. For opencode, a command that failed or was
@@ -201,7 +217,7 @@ fn result(output: String, exit: &Value) -> ToolResult {
 }
 
 impl TokensWire {
-    const fn usage(&self) -> Usage {
+    pub(super) const fn usage(&self) -> Usage {
         Usage {
             input_tokens: self.input,
             output_tokens: self.output.saturating_add(self.reasoning),

@@ -20,7 +20,7 @@ const HOST: Host = Host::Qwen;
 
 /// Some prompts are written by Qwen Code, not by the user. Each entry is the text with which such a
 /// prompt begins, and the kind of custom message as which the prompt is stored.
-const GENERATED_PROMPTS: [(&str, &str); 2] =
+pub(super) const GENERATED_PROMPTS: [(&str, &str); 2] =
     [("<task-notification>", "task_notification"), ("<system-reminder>", "system_reminder")];
 
 /// Hook events that need no record.

@@ -20,7 +20,7 @@ struct LineWire {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct UsageWire {
+pub(super) struct UsageWire {
     /// Includes the cached tokens.
     prompt_token_count: i64,
     candidates_token_count: i64,
@@ -44,7 +44,7 @@ pub(super) fn read(tail: &[u8]) -> TranscriptEnd {
 }
 
 impl UsageWire {
-    const fn usage(&self) -> Usage {
+    pub(super) const fn usage(&self) -> Usage {
         Usage {
             input_tokens: self.prompt_token_count.saturating_sub(self.cached_content_token_count),
             output_tokens: self.candidates_token_count.saturating_add(self.thoughts_token_count),

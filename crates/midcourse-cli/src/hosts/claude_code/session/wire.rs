@@ -29,6 +29,9 @@ pub(super) struct LineWire<'a> {
     pub(super) cwd: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub(super) version: Option<Cow<'a, str>>,
+    /// Why a call was refused.
+    #[serde(borrow)]
+    pub(super) tool_denial_kind: Option<Cow<'a, str>>,
     pub(super) is_meta: Option<bool>,
     pub(super) is_compact_summary: Option<bool>,
     pub(super) is_api_error_message: Option<bool>,

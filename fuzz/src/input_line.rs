@@ -1,0 +1,1 @@
+../../crates/midcourse-cli/src/input_line.rs
