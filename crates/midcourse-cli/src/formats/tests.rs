@@ -187,12 +187,16 @@ fn a_file_that_is_cut_off_gives_records_of_the_whole_file() {
                 let cut = &bytes[..bytes.len() * part / 40];
                 let (events, report) = read_bytes(&path, cut, Some(format));
                 let total = report.counts.total();
-                assert!(total.invalid + total.unknown > 0 || report.format.name.ends_with("lines"));
+                // A cut between two lines, or in the directory of an archive, removes no part of a run.
+                let may_be_whole = format == "openai-chat-lines" || cut.starts_with(b"PK");
+                assert!(may_be_whole || total.invalid + total.unknown > 0, "{}", path.display());
                 // The first records of a run decide its id; after them, it does not change.
                 let known = identities(&events).iter().filter(|it| whole.contains(*it)).count();
                 most = most.max(known);
             }
-            let expected = if whole.is_empty() { 0 } else { 1 };
+            // InterCode has the actions and the observations of a run in separate lists, so a run
+            // that is cut off is left out.
+            let expected = usize::from(!whole.is_empty() && format != "intercode");
             assert!(most >= expected, "{}: {most} of {}", path.display(), whole.len());
         }
     }
@@ -299,7 +303,8 @@ fn check_any_bytes(format: &str, bytes: &[u8]) {
     let limit = if bytes.starts_with(b"PK") { bytes.len() * 100 } else { bytes.len() };
     assert!(events.len() <= limit, "{} records", events.len());
     let total = report.counts.total();
-    assert!(total.used + total.ignored + total.unknown + total.invalid > 0);
+    let is_counted = total.used + total.ignored + total.unknown + total.invalid > 0;
+    assert!(is_counted || !report.problems.is_empty(), "nothing is left out without a word");
     assert_eq!(read_bytes(Path::new("any.json"), bytes, Some(format)).0, events);
 }
 

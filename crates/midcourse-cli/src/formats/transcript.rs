@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 
 use midcourse::{
-    AgentMessage, AssistantBlock, AssistantContent, MicroUsd, RunIdentity, RunOutcome, StopReason,
-    TextContent, Timestamp, ToolCallBlock, ToolResult, TrajectoryPayload, Usage,
+    AgentMessage, AssistantBlock, AssistantContent, DecisionPoint, MicroUsd, RunIdentity,
+    RunOutcome, StopReason, TextContent, Timestamp, ToolCallBlock, ToolResult, TrajectoryPayload,
+    Usage,
 };
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
@@ -54,6 +55,8 @@ pub(super) struct Transcript {
     events: RunEvents,
     /// Time of the next records.
     pub(super) at: Timestamp,
+    /// Whether several agents talk to each other: after the response of one, another is asked.
+    pub(super) is_group_chat: bool,
     messages: u64,
     responses: u64,
     calls: u64,
@@ -76,7 +79,17 @@ impl Transcript {
         let events = RunEvents::new(RunIdentity::root(run_id), host);
         found.push(events.started(at));
         let ids = HashMap::new();
-        Self { events, at, messages: 0, responses: 0, calls: 0, open: Vec::new(), ids }
+        let is_group_chat = false;
+        Self {
+            is_group_chat,
+            events,
+            at,
+            messages: 0,
+            responses: 0,
+            calls: 0,
+            open: Vec::new(),
+            ids,
+        }
     }
 
     pub(super) fn describe(
@@ -217,8 +230,20 @@ impl Transcript {
     fn append(&mut self, message: AgentMessage, found: &mut Found) {
         self.messages += 1;
         let key = format!("message:{}", self.messages);
+        // These messages are followed by a model request, like those of a user.
+        let is_point = match &message {
+            AgentMessage::Custom { .. } => self.responses > 0,
+            AgentMessage::Assistant { content, .. } => {
+                self.is_group_chat && !content.has_tool_calls()
+            }
+            _ => false,
+        };
         let appended = TrajectoryPayload::MessageAppended { message };
-        found.push(self.events.keyed(self.at, key, appended));
+        let mut event = self.events.keyed(self.at, key, appended);
+        if is_point {
+            event.decision_point = Some(DecisionPoint::PreToolSelection);
+        }
+        found.push(event);
     }
 
     fn start_call(&mut self, id: String, call: Call, found: &mut Found) {

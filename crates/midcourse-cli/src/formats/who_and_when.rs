@@ -62,6 +62,7 @@ impl SessionReader for Reader {
         let separator = if question.is_empty() { "" } else { ":" };
         let run_id = format!("{}{separator}{question}", self.stem);
         let mut run = Transcript::start(&run_id, HOST, self.modified, found);
+        run.is_group_chat = true;
         let mut messages = history.iter().map(Said::parse).peekable();
         let mut is_first = true;
         while let Some(message) = messages.next() {

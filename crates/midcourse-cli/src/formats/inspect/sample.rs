@@ -141,7 +141,8 @@ impl Sample {
                     let times = self.times.calls.get(&result.id).copied().unwrap_or_default();
                     run.at = times.1.or(times.0).unwrap_or(run.at);
                     let error = raw.get("error").filter(|error| !error.is_null());
-                    result.is_error = Some(error.is_some());
+                    // Set if the tool failed, but not if a command that it ran did.
+                    result.is_error = error.map(|_| true);
                     result.text = self.resolve(std::mem::take(&mut result.text));
                     let reason = error.map(|error| text_field(error, "message"));
                     if let Some(reason) = reason.filter(|_| result.text.trim().is_empty()) {
