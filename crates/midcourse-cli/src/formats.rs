@@ -2,5 +2,18 @@
 //!
 //! The parsers do not use the modules for hosts and configuration, and they do not open the store.
 
+mod chat_message;
+mod elements;
 pub(crate) mod events;
+pub(crate) mod inspect;
+pub(crate) mod intercode;
+pub(crate) mod mini_swe_agent;
+pub(crate) mod openai_chat;
 pub(crate) mod records;
+pub(crate) mod swe_agent;
+pub(crate) mod tau_bench;
+mod transcript;
+pub(crate) mod who_and_when;
+
+#[cfg(test)]
+mod tests;

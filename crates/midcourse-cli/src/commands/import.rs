@@ -171,7 +171,12 @@ impl Total {
         for (line, problem) in &report.problems {
             self.problems += 1;
             if self.problems <= MAX_SHOWN_PROBLEMS {
-                warn(&format!("{}:{line}: {problem}", path.display()));
+                let path = path.display();
+                warn(&match line {
+                    // About the file as a whole.
+                    0 => format!("{path}: {problem}"),
+                    line => format!("{path}:{line}: {problem}"),
+                });
             }
         }
     }

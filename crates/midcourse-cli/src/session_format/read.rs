@@ -167,6 +167,14 @@ pub(crate) fn read_stream(
     reader.end(&mut found);
     report(0, &mut found);
     take(&mut found.records, 0).map_err(ReadError::Caller)?;
+    let total = found.counts.total();
+    if total.used + total.ignored == 0 {
+        problems.truncate(MAX_PROBLEMS - 1);
+        problems.push((0, format!(
+            "found nothing that belongs to the format {} ({}); if the file has another format, name it with --format",
+            format.name, format.about
+        )));
+    }
     Ok(FileReport { format, counts: found.counts, problems })
 }
 

@@ -130,6 +130,26 @@ fn an_export_imports_without_loss_any_number_of_times() {
     assert_eq!(summary(&original).calls, summary(&copy).calls);
 }
 
+/// Each session file in `testdata`: importing it again adds nothing, and its runs keep all their
+/// records when they are exported and imported into another store.
+#[test]
+fn runs_of_other_programs_are_imported_once_and_exported_without_loss() {
+    let place = TempStore::new();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/sessions");
+    let first = midcourse(&place, &["import", folder, "--json"], "").remove(0);
+    let new = first["new"].as_u64().unwrap();
+    assert!(new > 0 && first["runs"].as_u64().unwrap() > 0, "{first}");
+    check_counts(&first, [new, 0, 0, 0, 0]);
+    let again = midcourse(&place, &["import", folder, "--json"], "").remove(0);
+    check_counts(&again, [0, new, 0, 0, 0]);
+
+    let records = export(&place);
+    assert_eq!(records.len() as u64, new);
+    let copy = TempStore::new();
+    check_counts(&import(&copy, &records), [new, 0, 0, 0, 0]);
+    assert_eq!(export(&copy), records);
+}
+
 #[test]
 fn records_with_missing_seqs_are_renumbered_and_not_imported_twice() {
     let place = TempStore::new();
