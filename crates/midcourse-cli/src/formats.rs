@@ -2,5 +2,6 @@
 //!
 //! The parsers do not use the modules for hosts and configuration, and they do not open the store.
 
+pub(crate) mod atif;
 pub(crate) mod events;
 pub(crate) mod records;
