@@ -137,7 +137,10 @@ enum Command {
     /// after that the browser is known. Nothing leaves the machine.
     #[cfg(feature = "ui")]
     Ui(ui::Arguments),
-    /// Export a run as JSON lines.
+    /// Export a run to a file that other programs, or `import`, can read.
+    ///
+    /// Writes trajectory records as JSON lines, or with `--to atif` one document in Harbor's Agent
+    /// Trajectory Interchange Format. Importing either of them gives the same records.
     Export(export::Arguments),
     /// Import runs from files.
     ///

@@ -2,6 +2,7 @@
 //!
 //! The parsers do not use the modules for hosts and configuration, and they do not open the store.
 
+pub(crate) mod atif;
 mod chat_message;
 mod elements;
 pub(crate) mod events;

@@ -55,6 +55,14 @@ pub(crate) static FORMATS: &[SessionFormat] = &[
         reader: formats::events::reader,
     },
     SessionFormat {
+        name: "atif",
+        about: "trajectories in Harbor's interchange format (docs/atif.md)",
+        unit: Unit::Document,
+        is_run_per_line: false,
+        recognises: formats::atif::recognises,
+        reader: formats::atif::reader,
+    },
+    SessionFormat {
         name: "qwen",
         about: "sessions of Qwen Code",
         unit: Unit::Line,

@@ -4,6 +4,7 @@
 
 mod anchor;
 mod archive;
+mod atif;
 mod backtest;
 mod backup;
 mod captures;

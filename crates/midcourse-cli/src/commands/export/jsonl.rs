@@ -1,0 +1,33 @@
+//! Trajectory records as JSON lines, which `midcourse import` reads. All records of a damaged run are
+//! marked: some of them may have been changed.
+
+use std::io::Write;
+
+use anyhow::Result;
+use midcourse::RunSummary;
+
+use super::RunSource;
+use crate::display::json_line;
+
+pub(super) fn write(
+    source: &mut RunSource<'_>,
+    runs: &[RunSummary],
+    out: &mut impl Write,
+) -> Result<()> {
+    for run in runs {
+        let is_damaged = source.is_damaged(run);
+        source.for_each_record(run, |record, labels| {
+            let mut json = record.to_json();
+            if let Some(fields) = json.as_object_mut() {
+                if is_damaged {
+                    fields.insert("damaged".to_owned(), true.into());
+                }
+                if !labels.is_empty() {
+                    fields.insert("labels".to_owned(), serde_json::to_value(labels)?);
+                }
+            }
+            Ok(writeln!(out, "{}", json_line(&json))?)
+        })?;
+    }
+    Ok(())
+}
