@@ -14,6 +14,7 @@ mod formats;
 mod hosts;
 mod json_edit;
 mod properties;
+mod session_file;
 mod shell;
 mod size;
 
@@ -93,4 +94,9 @@ pub fn record(data: &[u8]) {
 /// Lines of the `events` format: one run each.
 pub fn events(data: &[u8]) {
     properties::events::check(data);
+}
+
+/// Files with OpenTelemetry spans.
+pub fn otel(data: &[u8]) {
+    properties::otel::check(data);
 }

@@ -51,6 +51,14 @@ pub(crate) static FORMATS: &[SessionFormat] = &[
         reader: formats::events::reader,
     },
     SessionFormat {
+        name: "otel",
+        about: "OpenTelemetry spans: OTLP in JSON, OpenInference, GenAI (docs/otlp.md)",
+        unit: Unit::Document,
+        is_run_per_line: false,
+        recognises: formats::otel::recognises,
+        reader: formats::otel::reader,
+    },
+    SessionFormat {
         name: "claude-code",
         about: "sessions of Claude Code",
         unit: Unit::Line,

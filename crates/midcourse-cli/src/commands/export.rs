@@ -1,4 +1,8 @@
-//! `midcourse export`: writes a run as JSON lines that `midcourse import` reads.
+//! `midcourse export`: writes a run to a file that other programs, or `midcourse import`, read, or sends
+//! it to an OpenTelemetry endpoint.
+
+mod jsonl;
+mod otlp;
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -6,42 +10,64 @@ use std::io::{BufWriter, Write, stdout};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use midcourse::Store;
+use clap::ValueEnum;
+use indicatif::ProgressBar;
+use midcourse::{RunId, RunSummary, Store, StoredRecord};
 
 use super::open;
-use crate::display::json_line;
 use crate::terminal::{sanitized, warn};
+pub(in crate::commands) use otlp::forget as forget_sent;
 
 /// Maximum number of records that are read from the store at once.
 const PAGE: usize = 64;
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Target {
+    /// Trajectory records, one JSON object per line.
+    Jsonl,
+    /// OpenTelemetry spans, with all child runs, to an endpoint or a file (see docs/otlp.md).
+    Otlp,
+}
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// Export this run (id, start or end of id, or `latest`).
     run: String,
-    /// Export its child runs too, at any depth.
+    /// Write this format.
+    #[arg(long, value_enum, default_value = "jsonl")]
+    to: Target,
+    /// Export its child runs too, at any depth; with `--to otlp` always.
     #[arg(long)]
     tree: bool,
-    /// Export damaged runs too, as far as they can be read, and mark their records.
+    /// Export damaged runs too, as far as they can be read, and mark them.
     #[arg(long)]
     damaged: bool,
     /// Write to this file instead of standard output.
     #[arg(long, short = 'o', value_name = "FILE")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    otlp: otlp::Options,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let store = open::to_read()?;
     let run = open::find_run(&store, &arguments.run)?;
+    let is_otlp = arguments.to == Target::Otlp;
+    let endpoint = if is_otlp && arguments.output.is_none() {
+        Some(otlp::Endpoint::find(&arguments.otlp)?)
+    } else {
+        None
+    };
+    let with_children = arguments.tree || is_otlp;
     let mut runs = vec![run];
     let mut at = 0;
-    while let Some(run) = runs.get(at).filter(|_| arguments.tree) {
+    while let Some(run) = runs.get(at).filter(|_| with_children) {
         let mut children = store.children(run.run_id.as_str())?;
         children.retain(|child| runs.iter().all(|run| run.run_id != child.run_id));
         runs.extend(children);
         at += 1;
     }
-    let mut damaged_runs = HashSet::new();
+    let mut damaged = HashSet::new();
     for run in &runs {
         let findings = store.verify_run(&run.run_id)?;
         if let Some(finding) = findings.first() {
@@ -51,63 +77,79 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
                  what can be read",
                 sanitized(&finding.to_string())
             );
-            damaged_runs.insert(run.run_id.clone());
+            damaged.insert(run.run_id.clone());
         }
     }
     let bar = open::progress(runs.iter().map(|run| run.records).sum(), "exporting");
-    let mut out: Box<dyn Write> = match &arguments.output {
+    let mut source = RunSource { store: &store, damaged, bar, unreadable: 0 };
+    if let Some(endpoint) = endpoint {
+        otlp::send(&mut source, &runs, &endpoint, &arguments.otlp)?;
+        return source.finish();
+    }
+    let out: Box<dyn Write> = match &arguments.output {
         Some(path) => Box::new(
             File::create(path).with_context(|| format!("cannot write {}", path.display()))?,
         ),
         None => Box::new(stdout().lock()),
     };
-    let mut out = BufWriter::new(&mut out);
-    let mut damaged = 0;
-    for run in &runs {
-        let is_damaged = damaged_runs.contains(&run.run_id);
-        let run_id = run.run_id.as_str();
-        damaged += write_run(&store, run_id, is_damaged, &mut out, |count| bar.inc(count))?;
+    let mut out = BufWriter::new(out);
+    match arguments.to {
+        Target::Jsonl => jsonl::write(&mut source, &runs, &mut out)?,
+        Target::Otlp => otlp::write(&mut source, &runs, &mut out)?,
     }
     out.flush()?;
-    bar.finish_and_clear();
-    anyhow::ensure!(
-        damaged == 0,
-        "{damaged} records are damaged; run `midcourse verify` for details"
-    );
-    Ok(())
+    source.finish()
 }
 
-/// Writes one run and returns how many of its records are damaged and could not be read. If
-/// `is_damaged`, all its records are marked: some may have been changed. The
-/// records are read in pages of `PAGE` records, each in its own transaction, so that no transaction
-/// stays open while a slow program reads the output.
-fn write_run(
-    store: &Store,
-    run_id: &str,
-    is_damaged: bool,
-    out: &mut impl Write,
-    progress: impl Fn(u64),
-) -> Result<u64> {
-    let (mut from, mut damaged) = (0, 0);
-    loop {
-        let page = store.records_or_damage(run_id, from, PAGE)?;
-        let Some((last, _)) = page.last() else { return Ok(damaged) };
-        from = last.saturating_add(1);
-        progress(u64::try_from(page.len()).unwrap_or_default());
-        for (seq, record) in page {
-            match record {
-                Ok(record) => {
-                    let mut json = record.to_json();
-                    if is_damaged && let Some(fields) = json.as_object_mut() {
-                        fields.insert("damaged".to_owned(), true.into());
+/// Reads the runs that are exported.
+struct RunSource<'a> {
+    store: &'a Store,
+    /// Runs of which records may have been changed or lost.
+    damaged: HashSet<RunId>,
+    bar: ProgressBar,
+    /// Number of records that could not be read.
+    unreadable: u64,
+}
+
+impl RunSource<'_> {
+    /// Calls `take` with each record of a run that can be read, in order. The records are read in
+    /// pages of `PAGE` records, each in its own transaction, so that no transaction stays open while
+    /// a slow program reads the output.
+    fn for_each_record(
+        &mut self,
+        run: &RunSummary,
+        mut take: impl FnMut(StoredRecord) -> Result<()>,
+    ) -> Result<()> {
+        let mut from = 0;
+        loop {
+            let page = self.store.records_or_damage(run.run_id.as_str(), from, PAGE)?;
+            let Some((last, _)) = page.last() else { return Ok(()) };
+            from = last.saturating_add(1);
+            self.bar.inc(u64::try_from(page.len()).unwrap_or_default());
+            for (seq, record) in page {
+                match record {
+                    Ok(record) => take(record)?,
+                    Err(error) => {
+                        self.unreadable += 1;
+                        warn(&format!("skipped record {seq} of {}: {error}", run.run_id));
                     }
-                    writeln!(out, "{}", json_line(&json))?;
-                }
-                Err(error) => {
-                    damaged += 1;
-                    warn(&format!("skipped record {seq} of {run_id}: {error}"));
                 }
             }
         }
+    }
+
+    /// Fails if records could not be read.
+    fn finish(&self) -> Result<()> {
+        self.bar.finish_and_clear();
+        let unreadable = self.unreadable;
+        anyhow::ensure!(
+            unreadable == 0,
+            "{unreadable} records are damaged; run `midcourse verify` for details"
+        );
+        Ok(())
+    }
+
+    fn is_damaged(&self, run: &RunSummary) -> bool {
+        self.damaged.contains(&run.run_id)
     }
 }

@@ -30,6 +30,8 @@ mod hook_faults;
 mod install;
 mod json_output;
 mod kill;
+#[cfg(feature = "otlp")]
+mod otlp;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod power;
 #[cfg(target_os = "linux")]

@@ -1,0 +1,1 @@
+../../crates/midcourse-cli/src/session_file.rs
