@@ -18,7 +18,7 @@ use std::collections::HashSet;
 use midcourse::{Channel, Source, Timestamp};
 use serde_json::{Map, Value};
 
-use super::names::{RECORD, RECORDS};
+use super::names::{RECORD, RECORDS, RUN_ID};
 use super::packed::unpack;
 use crate::formats::records::{LineDefaults, parse_line};
 use crate::session_file::{Fate, Found, Head, SessionFile, SessionReader};
@@ -80,8 +80,9 @@ impl Reader {
     /// The records in a span of midcourse, each `None` if it is damaged; `None` for other spans.
     fn own_records(&self, raw: &RawSpan<'_>) -> Option<Vec<Option<Value>>> {
         // Parsing the attributes is expensive, and most files have no spans of midcourse.
-        raw.mentions("midcourse.record").then_some(())?;
+        raw.mentions(RUN_ID).then_some(())?;
         let span = raw.parse(self.file_time)?;
+        span.attributes.text(&[RUN_ID])?;
         let mut records = Vec::new();
         if span.attributes.text(&[RECORDS]).is_some() {
             match unpack(&span.attributes) {
@@ -94,7 +95,7 @@ impl Reader {
                 records.push(serde_json::from_str(record).ok());
             }
         }
-        Some(records).filter(|records| !records.is_empty())
+        Some(records)
     }
 
     /// Adds the records of midcourse: parents before children, and each run in its order.
