@@ -102,3 +102,8 @@ pub fn events(data: &[u8]) {
 pub fn session_files(data: &[u8]) {
     properties::session_files::check(data);
 }
+
+/// Files with OpenTelemetry spans.
+pub fn otel(data: &[u8]) {
+    properties::otel::check(data);
+}

@@ -5,6 +5,7 @@ pub(crate) mod config;
 pub(crate) mod events;
 pub(crate) mod hook;
 pub(crate) mod notation;
+pub(crate) mod otel;
 pub(crate) mod record;
 pub(crate) mod redact;
 pub(crate) mod session_files;

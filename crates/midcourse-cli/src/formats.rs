@@ -10,6 +10,7 @@ pub(crate) mod inspect;
 pub(crate) mod intercode;
 pub(crate) mod mini_swe_agent;
 pub(crate) mod openai_chat;
+pub(crate) mod otel;
 pub(crate) mod records;
 pub(crate) mod swe_agent;
 pub(crate) mod tau_bench;

@@ -28,6 +28,8 @@ mod model_hosts;
 mod model_traffic;
 mod notices;
 mod one_request;
+#[cfg(feature = "otlp")]
+mod post;
 #[cfg(unix)]
 mod processes;
 mod proxied_run;
@@ -73,6 +75,8 @@ pub(crate) use model_hosts::ModelHosts;
 pub(crate) use notices::Notice;
 use notices::Notices;
 pub(crate) use one_request::request;
+#[cfg(feature = "otlp")]
+pub(crate) use post::{PostError, Poster, Reply};
 #[cfg(unix)]
 pub(crate) use processes::{Found, find as find_processes};
 use recorder::Recorder;

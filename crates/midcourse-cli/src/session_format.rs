@@ -63,6 +63,14 @@ pub(crate) static FORMATS: &[SessionFormat] = &[
         reader: formats::atif::reader,
     },
     SessionFormat {
+        name: "otel",
+        about: "OpenTelemetry spans: OTLP in JSON, OpenInference, GenAI (docs/otlp.md)",
+        unit: Unit::Document,
+        is_run_per_line: false,
+        recognises: formats::otel::recognises,
+        reader: formats::otel::reader,
+    },
+    SessionFormat {
         name: "qwen",
         about: "sessions of Qwen Code",
         unit: Unit::Line,

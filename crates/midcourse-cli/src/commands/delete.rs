@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use midcourse::{DataDir, Deleted, RunSummary, Store};
 use serde_json::json;
 
+use super::export::forget_sent;
 use super::open;
 use crate::display::{escape_control_chars, json_line, one_line};
 use crate::run_settings::remove_unused_launches;
@@ -62,6 +63,8 @@ fn delete_run(arguments: &Arguments, store: &Store, run: &RunSummary) -> Result<
     }
     let mut store = open::to_write()?;
     let deleted = store.delete_run(&run.run_id)?;
+    forget_sent(store.data_dir(), Some(&run.run_id))
+        .context("cannot delete what was sent of it")?;
     let kept = kept_files(store.data_dir());
     if !kept.is_empty() {
         warn(&format!(
@@ -90,6 +93,9 @@ fn delete_all(arguments: &Arguments, store: &Store) -> Result<()> {
         if let Err(error) = remove(&path) {
             failed.push(format!("{}: {error}", path.display()));
         }
+    }
+    if let Err(error) = forget_sent(data_dir, None) {
+        failed.push(format!("what is known about sent spans: {error}"));
     }
     remove_unused_launches(data_dir);
     print(arguments, None, &deleted, 0)?;

@@ -1,7 +1,9 @@
-//! `midcourse export`: writes a run to a file that other programs, or `midcourse import`, read.
+//! `midcourse export`: writes a run to a file that other programs, or `midcourse import`, read, or sends
+//! it to an OpenTelemetry endpoint.
 
 mod atif;
 mod jsonl;
+mod otlp;
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -17,6 +19,7 @@ use midcourse::{Label, RunId, RunSummary, Store, StoredRecord};
 use super::open;
 use crate::formats::atif::Version;
 use crate::terminal::{sanitized, warn};
+pub(in crate::commands) use otlp::forget as forget_sent;
 
 /// Maximum number of records that are read from the store at once.
 const PAGE: usize = 64;
@@ -27,6 +30,8 @@ enum Target {
     Jsonl,
     /// The Agent Trajectory Interchange Format of Harbor, with all child runs (see docs/atif.md).
     Atif,
+    /// OpenTelemetry spans, with all child runs, to an endpoint or a file (see docs/otlp.md).
+    Otlp,
 }
 
 impl ValueEnum for Version {
@@ -52,7 +57,7 @@ pub(super) struct Arguments {
     /// Write this version of ATIF.
     #[arg(long, value_enum, value_name = "VERSION", default_value = "1.7")]
     atif: Version,
-    /// Export its child runs too, at any depth; with `--to atif` always.
+    /// Export its child runs too, at any depth; with `--to atif` and `--to otlp` always.
     #[arg(long)]
     tree: bool,
     /// Export damaged runs too, as far as they can be read, and mark them.
@@ -61,12 +66,20 @@ pub(super) struct Arguments {
     /// Write to this file instead of standard output.
     #[arg(long, short = 'o', value_name = "FILE")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    otlp: otlp::Options,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let store = open::to_read()?;
     let run = open::find_run(&store, &arguments.run)?;
-    let with_children = arguments.tree || arguments.to == Target::Atif;
+    let is_otlp = arguments.to == Target::Otlp;
+    let endpoint = if is_otlp && arguments.output.is_none() {
+        Some(otlp::Endpoint::find(&arguments.otlp)?)
+    } else {
+        None
+    };
+    let with_children = arguments.tree || arguments.to != Target::Jsonl;
     let mut runs = vec![run];
     let mut at = 0;
     while let Some(run) = runs.get(at).filter(|_| with_children) {
@@ -89,6 +102,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     let bar = open::progress(runs.iter().map(|run| run.records).sum(), "exporting");
+    let mut source = RunSource { store: &store, damaged, bar, unreadable: 0 };
+    if let Some(endpoint) = endpoint {
+        otlp::send(&mut source, &runs, &endpoint, &arguments.otlp)?;
+        return source.finish();
+    }
     let out: Box<dyn Write> = match &arguments.output {
         Some(path) => Box::new(
             File::create(path).with_context(|| format!("cannot write {}", path.display()))?,
@@ -96,19 +114,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         None => Box::new(stdout().lock()),
     };
     let mut out = BufWriter::new(out);
-    let mut source = RunSource { store: &store, damaged, bar, unreadable: 0 };
     match arguments.to {
         Target::Jsonl => jsonl::write(&mut source, &runs, &mut out)?,
         Target::Atif => atif::write(&mut source, &runs, arguments.atif, &mut out)?,
+        Target::Otlp => otlp::write(&mut source, &runs, &mut out)?,
     }
     out.flush()?;
-    source.bar.finish_and_clear();
-    let unreadable = source.unreadable;
-    anyhow::ensure!(
-        unreadable == 0,
-        "{unreadable} records are damaged; run `midcourse verify` for details"
-    );
-    Ok(())
+    source.finish()
 }
 
 /// Reads the runs that are exported.
@@ -151,6 +163,17 @@ impl RunSource<'_> {
                 }
             }
         }
+    }
+
+    /// Fails if records could not be read.
+    fn finish(&self) -> Result<()> {
+        self.bar.finish_and_clear();
+        let unreadable = self.unreadable;
+        anyhow::ensure!(
+            unreadable == 0,
+            "{unreadable} records are damaged; run `midcourse verify` for details"
+        );
+        Ok(())
     }
 
     fn is_damaged(&self, run: &RunSummary) -> bool {

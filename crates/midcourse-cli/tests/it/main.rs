@@ -33,6 +33,8 @@ mod install;
 mod json_output;
 mod kill;
 mod label;
+#[cfg(feature = "otlp")]
+mod otlp;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod power;
 #[cfg(target_os = "linux")]

@@ -10,7 +10,8 @@ mod turns;
 use std::collections::VecDeque;
 
 use midcourse::{
-    AgentMessage, Label, RunId, RunSummary, StoredRecord, Timestamp, ToolResult, TrajectoryPayload,
+    AgentMessage, Assignment, Label, RunId, RunSummary, StoredRecord, Timestamp, ToolResult,
+    TrajectoryPayload,
 };
 use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
@@ -103,11 +104,20 @@ impl StepBuilder {
                     None => self.attach(line),
                 }
             }
-            TrajectoryPayload::FeedbackDelivered { text, shadow: false, .. } => {
+            TrajectoryPayload::FeedbackDelivered {
+                text,
+                shadow: false,
+                assignment: None | Some(Assignment::Delivered),
+                ..
+            } => {
                 let about = summary_of(&record.value, "/feedback", "/feedback/why");
                 self.push_own_message(&text, about, line);
             }
-            TrajectoryPayload::GuidanceDelivered { guidance, shadow: false } => {
+            TrajectoryPayload::GuidanceDelivered {
+                guidance,
+                shadow: false,
+                assignment: None | Some(Assignment::Delivered),
+            } => {
                 let about = summary_of(&record.value, "/guidance", "/guidance/injection/why");
                 self.push_own_message(guidance.injection.content(), about, line);
             }
