@@ -56,14 +56,17 @@ impl Place {
 pub(super) fn pack(attributes: &mut Attributes, records: Vec<(Value, Option<Place>)>) {
     let mut packed = Vec::new();
     let mut elided = Map::new();
+    let mut used = HashSet::new();
     let source = Source::new(attributes);
     for (number, (mut record, place)) in records.into_iter().enumerate() {
         if let Some(place) = place
+            && !used.contains(&place.name())
             && let Some(text) = record.pointer_mut(place.pointer())
             && source.find(&place.name()).is_some_and(|found| found.to_string() == text.to_string())
         {
             *text = Value::Null;
             elided.insert(format!("/{number}{}", place.pointer()), place.name().into());
+            used.insert(place.name());
         }
         packed.push(record);
     }
