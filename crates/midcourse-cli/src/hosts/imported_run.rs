@@ -4,7 +4,7 @@
 //! messages. From that, this module makes the events of the run, with the keys that hooks use for the
 //! same facts, so that a run that hooks recorded gets no duplicates.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 use midcourse::{
@@ -29,7 +29,7 @@ const MAX_SEEN: usize = 300_000;
 
 /// The runs of one file, by session id and subagent id.
 #[derive(Default)]
-pub(super) struct ImportedRuns(HashMap<(String, Option<String>), ImportedRun>);
+pub(super) struct ImportedRuns(BTreeMap<(String, Option<String>), ImportedRun>);
 
 impl ImportedRuns {
     /// The run of a session or subagent, which this starts if it is new; `None` if the file has too

@@ -9,7 +9,7 @@
 mod response;
 mod wire;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use midcourse::{AgentMessage, Event, RunIdentity, Timestamp, ToolResult, TrajectoryPayload};
 use serde_json::Value;
@@ -74,13 +74,13 @@ pub(crate) fn recognises(head: &Head<'_>) -> bool {
 }
 
 pub(crate) fn reader(file: &SessionFile<'_>) -> Box<dyn SessionReader> {
-    Box::new(Reader { file_time: file.modified, runs: HashMap::new(), latest: None })
+    Box::new(Reader { file_time: file.modified, runs: BTreeMap::new(), latest: None })
 }
 
 struct Reader {
     file_time: Timestamp,
     /// The runs of this file, by session id and subagent id.
-    runs: HashMap<(String, Option<String>), Run>,
+    runs: BTreeMap<(String, Option<String>), Run>,
     /// Time of the latest line, for lines without one.
     latest: Option<Timestamp>,
 }

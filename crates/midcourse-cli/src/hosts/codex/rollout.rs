@@ -1,12 +1,17 @@
 //! Codex's rollout, the transcript of a session: one JSON object per line. Only the last part of
 //! the file is read, so the first line may be cut off.
 
+use std::borrow::Cow;
+
 use midcourse::Usage;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// Maximum number of tool calls that are reported from the rollout at one hook call.
 const MAX_CALLS: usize = 32;
+
+/// The tool that starts a subagent, which hooks report without the name of its group.
+const SPAWN_AGENT: &str = "spawn_agent";
 
 /// The last lines of Codex's transcript of a session (the rollout), oldest first.
 pub(super) struct Rollout {
@@ -32,6 +37,7 @@ struct ItemWire {
     kind: String,
     call_id: Option<String>,
     name: Option<String>,
+    namespace: Option<String>,
     arguments: Option<String>,
     input: Option<String>,
     output: Option<Value>,
@@ -135,11 +141,9 @@ impl ItemWire {
 
     /// Returns the call with the tool name and arguments that a hook would report.
     fn call(&self, id: &str, output: &Value) -> Option<Call> {
-        let (tool, args) = named_as_in_hooks(
-            self.name.as_ref()?,
-            self.input.as_deref(),
-            self.arguments.as_deref(),
-        );
+        let name = full_name(self.namespace.as_deref(), self.name.as_ref()?);
+        let (tool, args) =
+            named_as_in_hooks(&name, self.input.as_deref(), self.arguments.as_deref());
         Some(Call { id: id.to_owned(), tool, args, output: output.clone() })
     }
 }
@@ -164,6 +168,14 @@ impl CompletedItemWire {
             Some("failed" | "declined") => Some(1),
             _ => None,
         })
+    }
+}
+
+/// The name of a tool as hooks report it: after the name of its group or server, if it has one.
+pub(super) fn full_name<'n>(namespace: Option<&str>, name: &'n str) -> Cow<'n, str> {
+    match namespace {
+        Some(namespace) if name != SPAWN_AGENT => format!("{namespace}{name}").into(),
+        _ => name.into(),
     }
 }
 

@@ -22,7 +22,7 @@ use super::super::payload::tool_ended;
 use super::super::tool_result::tool_result;
 use super::super::{Host, session_run};
 use super::decode::{add_exit_code, interruption, unreported_end, user_prompt};
-use super::rollout::{UsageWire, named_as_in_hooks, shell_script};
+use super::rollout::{UsageWire, full_name, named_as_in_hooks, shell_script};
 use crate::session_file::{Fate, Found, Head, SessionFile, SessionReader, parse_time};
 use kinds::{IGNORED_EVENTS, IGNORED_ITEMS, INJECTED_TEXTS, ITEMS, LINES};
 use wire::{EventWire, ItemWire, LineWire, MetaWire, TokenUsageWire, TurnContextWire, texts};
@@ -292,7 +292,8 @@ impl Reader {
         };
         let (tool, args) = match (&item.name, &item.action) {
             (Some(name), _) => {
-                named_as_in_hooks(name, item.input.as_deref(), item.arguments.as_deref())
+                let name = full_name(item.namespace.as_deref(), name);
+                named_as_in_hooks(&name, item.input.as_deref(), item.arguments.as_deref())
             }
             (None, Some(action)) => {
                 let words: Vec<&str> = action.command.iter().map(String::as_str).collect();

@@ -241,6 +241,7 @@ impl Reader {
                     self.seen.is_new(&id);
                     run.call(at, &key, Call { id, tool: name, args: arguments }, found);
                 }
+                run.finish_response(found);
             }
             "tool.execution_start" => {
                 let start: RequestWire = serde_json::from_str(data)?;

@@ -79,12 +79,13 @@ fn check(client: Client, sessions: &str) {
     let Some(trial) = Trial::of(client, script(client)) else { return };
     let session = trial.run(&RUN);
     session.assert_finished(LAST);
-    let sessions = session.folder().join("config").join(sessions);
-    let data_dir = session.folder().join("midcourse");
+    let folder = session.project("..");
+    let sessions = folder.join("config").join(sessions);
+    let data_dir = folder.join("midcourse");
     let recorded = RecordedData::at(data_dir.clone()).runs();
     assert_eq!(recorded.len(), 2, "the agent and its subagent");
 
-    let other_dir = session.folder().join("imported");
+    let other_dir = folder.join("imported");
     fs::create_dir(&other_dir).unwrap();
     let report = import(&other_dir, &sessions);
     assert_eq!((&report["unreadable"], &report["conflict"]), (&0.into(), &0.into()), "{report}");
@@ -114,11 +115,12 @@ fn check(client: Client, sessions: &str) {
     let both = RecordedData::at(data_dir.clone()).runs();
     for ((_, before), (_, after)) in recorded.iter().zip(&both) {
         assert_eq!(calls(before), calls(after));
-        assert_eq!(user_messages(before), user_messages(after));
-        let (mut texts, count) = (model_texts(after), model_texts(after).len());
-        texts.sort();
-        texts.dedup();
-        assert_eq!(texts.len(), count, "no message twice: {texts:?}");
+        for mut texts in [user_messages(after), model_texts(after)] {
+            let count = texts.len();
+            texts.sort();
+            texts.dedup();
+            assert_eq!(texts.len(), count, "no message twice: {texts:?}");
+        }
         assert_eq!(after.get(..before.len()), Some(&before[..]), "nothing changes or moves");
     }
     let again = import(&data_dir, &sessions);

@@ -69,6 +69,7 @@ pub(super) struct ItemWire<'a> {
     #[serde(borrow)]
     pub(super) call_id: Option<Cow<'a, str>>,
     pub(super) name: Option<String>,
+    pub(super) namespace: Option<String>,
     pub(super) arguments: Option<String>,
     pub(super) input: Option<String>,
     pub(super) action: Option<ActionWire>,
