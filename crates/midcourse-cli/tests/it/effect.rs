@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::events::TempStore;
 
 fn command(place: &TempStore, args: &[&str]) -> Command {
+    std::fs::create_dir_all(place.data_dir().path()).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_midcourse"));
     command.args(args).env("MIDCOURSE_HOME", place.data_dir().path()).env("TZ", "UTC");
     command.env("LC_ALL", "C.UTF-8").env_remove("COLUMNS").current_dir(place.data_dir().path());
@@ -42,6 +43,7 @@ fn object(place: &TempStore) -> Value {
 }
 
 fn configure(place: &TempStore, config: &str) {
+    std::fs::create_dir_all(place.data_dir().path()).unwrap();
     std::fs::write(place.data_dir().config_file(), config).unwrap();
 }
 
@@ -92,7 +94,8 @@ impl Fleet {
                            "result": result, "is_error": false});
         [json!({"kind": "message_appended", "message": message}), started, ended]
             .into_iter()
-            .fold(false, |got_message, payload| self.record(run, payload) || got_message)
+            .map(|payload| self.record(run, payload))
+            .fold(false, std::ops::BitOr::bitor)
     }
 
     /// A number from 0 to 99.

@@ -122,7 +122,7 @@ fn fields(mut message: &[u8], number: u64) -> Vec<Vec<u8>> {
             }
             1 => 8,
             2 => usize::try_from(varint(&mut message)).unwrap(),
-            other => panic!("wire type {other}"),
+            other => unreachable!("wire type {other}"),
         };
         let (value, rest) = message.split_at(length);
         if tag >> 3 == number {

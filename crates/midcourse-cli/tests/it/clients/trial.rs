@@ -432,11 +432,6 @@ impl Ended {
         self.recorded.log() + &fs::read_to_string(cache).unwrap_or_default()
     }
 
-    /// The folder with the client's settings and session files, and midcourse's data directory.
-    pub(crate) fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-
     /// A path in the client's working directory.
     pub(crate) fn project(&self, name: &str) -> PathBuf {
         self.folder.path().join("project").join(name)

@@ -1,8 +1,8 @@
 //! Runs with records of all kinds, in any order.
 
 use midcourse::{
-    Channel, DecisionPoint, Feedback, Findings, GuidanceDelivered, GuidanceInjection, RunKey,
-    RunSummary, Source, StoredRecord, SummaryState, Timestamp, TrajectoryPayload, Usage,
+    Assignment, Channel, DecisionPoint, Feedback, Findings, GuidanceDelivered, GuidanceInjection,
+    RunKey, RunSummary, Source, StoredRecord, SummaryState, Timestamp, TrajectoryPayload, Usage,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -157,7 +157,12 @@ fn message() -> impl Strategy<Value = Value> {
 }
 
 fn delivered() -> impl Strategy<Value = Value> {
-    (any::<bool>(), any::<bool>()).prop_map(|(is_feedback, shadow)| {
+    let assignment = prop_oneof![
+        Just(None),
+        Just(Some(Assignment::Delivered)),
+        Just(Some(Assignment::Withheld)),
+    ];
+    (any::<bool>(), any::<bool>(), assignment).prop_map(|(is_feedback, shadow, assignment)| {
         let payload = if is_feedback {
             let feedback = Feedback::new("Deadline", LONG_TEXT);
             let text = feedback.render();
@@ -166,6 +171,7 @@ fn delivered() -> impl Strategy<Value = Value> {
                 text,
                 tool_call_id: Some("a".into()),
                 shadow,
+                assignment,
             }
         } else {
             let guidance = GuidanceDelivered {
@@ -175,7 +181,7 @@ fn delivered() -> impl Strategy<Value = Value> {
                 classification: midcourse::ClassificationResult::no(),
                 timestamp: Timestamp::default(),
             };
-            TrajectoryPayload::GuidanceDelivered { guidance, shadow }
+            TrajectoryPayload::GuidanceDelivered { guidance, shadow, assignment }
         };
         json!(payload)
     })
