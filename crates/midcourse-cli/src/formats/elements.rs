@@ -60,11 +60,11 @@ mod tests {
         let whole = r#" [{"a": [1, 2]}, 7 ,"x", {"a": 3}]"#;
         let texts = [r#"{"a": [1, 2]}"#, "7", "\"x\"", r#"{"a": 3}"#];
         assert_eq!(elements(whole), (texts.map(|text| (text.to_owned(), true)).to_vec(), false));
-        let (found, is_cut) = elements(&whole[..whole.len() - 3]);
+        let (found, is_cut) = elements(whole.get(..whole.len() - 3).unwrap());
         assert!(is_cut);
         assert_eq!(found.last().unwrap(), &(r#"{"a": "#.to_owned(), false));
         for end in 0..whole.len() {
-            assert!(elements(&whole[..end]).1, "{end}");
+            assert!(elements(whole.get(..end).unwrap()).1, "{end}");
         }
     }
 }

@@ -129,10 +129,10 @@ mod tests {
     fn a_document_that_is_cut_off_gives_the_parts_before_the_cut() {
         let whole = r#"{"id": 1, "steps": [{"a": 2}, {"a": 3}]}"#;
         for end in 0..whole.len() {
-            let (found, is_cut) = parts(&whole[..end]);
+            let (found, is_cut) = parts(whole.get(..end).unwrap());
             assert!(is_cut && found.len() <= 3, "{end}");
         }
-        assert_eq!(parts(&whole[..31]).0, ["id=1", r#"steps[0]={"a": 2}"#]);
+        assert_eq!(parts(whole.get(..31).unwrap()).0, ["id=1", r#"steps[0]={"a": 2}"#]);
         assert!(parts(r#"{"steps": 7}"#).1, "a value that is not a list is an error");
     }
 }

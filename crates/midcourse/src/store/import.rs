@@ -80,7 +80,7 @@ impl Importer<'_> {
         self.store.write(|connection| {
             let mut imported = Imported::default();
             for (seq, mut event, labels) in events {
-                if is_from_file(&event) {
+                if seq.is_none() && is_from_file(&event) {
                     let live = match live.entry(event.run.run_id.clone()) {
                         Entry::Occupied(known) => known.into_mut(),
                         Entry::Vacant(new) => {

@@ -230,7 +230,7 @@ mod tests {
         store.set_label(&run, &whole).unwrap();
         assert_eq!(store.labels(&run).unwrap(), [whole, good.clone()]);
         assert_eq!(store.labels(&other).unwrap(), []);
-        assert_eq!(store.labelled_runs().unwrap(), [run.clone()]);
+        assert_eq!(store.labelled_runs().unwrap(), std::slice::from_ref(&run));
         assert!(store.remove_label(&run, None).unwrap());
         assert!(!store.remove_label(&run, None).unwrap());
         assert_eq!(store.labels(&run).unwrap(), [good]);

@@ -167,6 +167,8 @@ mod tests {
     use midcourse::Timestamp;
     use proptest::prelude::*;
 
+    use std::slice::from_ref;
+
     use super::*;
     use crate::commands::replayed_messages::message;
 
@@ -203,19 +205,19 @@ mod tests {
     #[test]
     fn a_good_message_must_stay_and_a_bad_one_must_go() {
         let a = message("a", 4);
-        check(&[of(&a, Good)], &[a.clone()], &[message("a", 6)], "+");
-        check(&[of(&a, Good)], &[a.clone()], &[message("a", 8)], "-");
-        check(&[of(&a, Good)], &[a.clone()], &[message("b", 4)], "-");
-        check(&[of(&a, Bad)], &[a.clone()], &[message("a", 6)], "-");
-        check(&[of(&a, Bad)], &[a.clone()], &[message("b", 4)], "+");
+        check(&[of(&a, Good)], from_ref(&a), &[message("a", 6)], "+");
+        check(&[of(&a, Good)], from_ref(&a), &[message("a", 8)], "-");
+        check(&[of(&a, Good)], from_ref(&a), &[message("b", 4)], "-");
+        check(&[of(&a, Bad)], from_ref(&a), &[message("a", 6)], "-");
+        check(&[of(&a, Bad)], from_ref(&a), &[message("b", 4)], "+");
         check(&[of(&a, Good)], &[], &[message("a", 4)], "+");
     }
 
     #[test]
     fn a_silence_is_broken_by_a_new_message_only() {
         let a = message("a", 4);
-        check(&[silence(5, Good)], &[a.clone()], &[message("a", 5)], "+");
-        check(&[silence(5, Good)], &[a.clone()], &[message("a", 4), message("b", 8)], "-");
+        check(&[silence(5, Good)], from_ref(&a), &[message("a", 5)], "+");
+        check(&[silence(5, Good)], from_ref(&a), &[message("a", 4), message("b", 8)], "-");
         check(&[silence(5, Good)], &[a], &[message("a", 4), message("b", 9)], "+");
         check(&[silence(5, Good)], &[], &[message("deadline", 5)], "+");
     }
@@ -226,8 +228,8 @@ mod tests {
         check(&[silence(5, Bad)], &[], &[message("a", 6)], "-");
         check(&[silence(5, Bad)], &[message("a", 2)], &[message("a", 2)], "-");
         let b = Label { cause: Some("b".to_owned()), ..silence(5, Bad) };
-        check(&[b.clone()], &[], &[message("a", 2)], "-");
-        check(&[b.clone()], &[], &[message("a", 2), message("b", 5)], "+");
+        check(from_ref(&b), &[], &[message("a", 2)], "-");
+        check(from_ref(&b), &[], &[message("a", 2), message("b", 5)], "+");
         let late = compare(&[b], &messages(&[], &[message("b", 7)]));
         assert_eq!(late.labels[0].late.as_ref().map(|message| message.call), Some(7));
     }
@@ -237,13 +239,13 @@ mod tests {
         let (a, b) = (message("a", 4), message("b", 20));
         let (good, bad) = (label(None, None, Good), label(None, None, Bad));
         let both = [a.clone(), b.clone()];
-        check(&[good.clone()], &both, &both, "+++");
-        check(&[good.clone()], &both, &both[..1], "++-");
-        check(&[good.clone()], &both, &[a.clone(), b.clone(), message("c", 9)], "-++");
-        check(&[good.clone()], &[], &[], "+");
-        check(&[bad.clone()], &both, &both[..1], "-+");
-        check(&[bad.clone()], &[], &[], "-");
-        check(&[bad.clone()], &[], &both, "+");
+        check(from_ref(&good), &both, &both, "+++");
+        check(from_ref(&good), &both, &both[..1], "++-");
+        check(from_ref(&good), &both, &[a.clone(), b.clone(), message("c", 9)], "-++");
+        check(from_ref(&good), &[], &[], "+");
+        check(from_ref(&bad), &both, &both[..1], "-+");
+        check(from_ref(&bad), &[], &[], "-");
+        check(from_ref(&bad), &[], &both, "+");
         // The label of a message goes before that of its run.
         check(&[bad, of(&a, Good)], &both, &both[..1], "++");
         check(&[good, of(&b, Bad)], &both, &both[..1], "+++");
@@ -252,7 +254,7 @@ mod tests {
     #[test]
     fn new_messages_that_no_label_covers_are_listed() {
         let a = message("a", 4);
-        let result = compare(&[of(&a, Good)], &messages(&[a.clone()], &[a, message("b", 9)]));
+        let result = compare(&[of(&a, Good)], &messages(from_ref(&a), &[a.clone(), message("b", 9)]));
         assert_eq!(result.unlabelled, [message("b", 9)]);
     }
 

@@ -81,7 +81,7 @@ impl Document<'_> {
             write!(out, ",\n\"subagent_trajectories\":[\n")?;
             for (at, child) in children.iter().enumerate() {
                 if at > 0 {
-                    write!(out, ",\n")?;
+                    writeln!(out, ",")?;
                 }
                 self.write_run(source, child, out, level.saturating_add(1))?;
             }

@@ -62,7 +62,9 @@ pub(super) fn pack(attributes: &mut Attributes, records: Vec<(Value, Option<Plac
         if let Some(place) = place
             && !used.contains(&place.name())
             && let Some(text) = record.pointer_mut(place.pointer())
-            && source.find(&place.name()).is_some_and(|found| found.to_string() == text.to_string())
+            && source.find(&place.name()).is_some_and(|found| {
+                serde_json::to_vec(&found).ok() == serde_json::to_vec(&*text).ok()
+            })
         {
             *text = Value::Null;
             elided.insert(format!("/{number}{}", place.pointer()), place.name().into());
