@@ -15,6 +15,7 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use indicatif::ProgressBar;
 use midcourse::{Label, RunId, RunSummary, Store, StoredRecord};
+use serde_json::{Value, json};
 
 use super::open;
 use crate::formats::atif::Version;
@@ -179,4 +180,18 @@ impl RunSource<'_> {
     fn is_damaged(&self, run: &RunSummary) -> bool {
         self.damaged.contains(&run.run_id)
     }
+}
+
+/// A record in the form in which `midcourse import` reads it without loss.
+fn record_json(record: &StoredRecord, labels: &[&Label], is_damaged: bool) -> Value {
+    let mut json = record.to_json();
+    if let Some(fields) = json.as_object_mut() {
+        if is_damaged {
+            fields.insert("damaged".to_owned(), true.into());
+        }
+        if !labels.is_empty() {
+            fields.insert("labels".to_owned(), json!(labels));
+        }
+    }
+    json
 }

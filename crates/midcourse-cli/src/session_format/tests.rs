@@ -81,7 +81,9 @@ fn every_file_is_recognised_and_read_completely() {
         assert_eq!(recognised, Some(format.name), "{name}");
         let (records, report) = read(&path);
         assert_eq!(report.format.name, format.name, "{name}");
-        assert_eq!(report.problems, [], "{name}");
+        // Some files contain samples that are no runs of an agent.
+        let is_left_out = |(_, problem): &(u64, String)| problem.starts_with("left out");
+        assert!(report.problems.iter().all(is_left_out), "{name}: {:?}", report.problems);
         let total = report.counts.total();
         assert_eq!((total.unknown, total.invalid), (0, 0), "{name}: {:?}", report.counts);
         assert!(total.used > 0 || total.ignored > 0, "{name}");
@@ -121,7 +123,13 @@ fn a_torn_last_line_loses_only_that_line() {
             let cut = start + (end - start) / 2;
             let (torn, report) = read_bytes(format, &path, &bytes[..cut]).unwrap();
             let (whole, _) = read_bytes(format, &path, &bytes[..start]).unwrap();
-            assert_eq!(torn, whole, "{} cut at {cut}", path.display());
+            // Where a line is a whole conversation, its first messages may be read.
+            let is_kept = torn.starts_with(&whole);
+            assert!(
+                is_kept && (torn == whole || format.name == "openai-chat-lines"),
+                "{} cut at {cut}",
+                path.display()
+            );
             assert_eq!(report.counts.total().invalid, 1, "{} cut at {cut}", path.display());
             assert_eq!(report.problems.len(), 1);
         }
@@ -139,7 +147,11 @@ fn a_document_that_is_cut_off_gives_its_first_records() {
         }
         let (whole, _) = read_bytes(format, &path, &bytes).unwrap();
         let (half, report) = read_bytes(format, &path, &bytes[..bytes.len() * 3 / 4]).unwrap();
-        assert!(!half.is_empty() && half.len() < whole.len(), "{}", path.display());
+        let runs: HashSet<_> =
+            whole.iter().flat_map(|record| &record.events).map(|event| &event.run.run_id).collect();
+        // Of InterCode's results, the run in which the file is cut off is left out.
+        let is_read = !half.is_empty() || (format.name == "intercode" && runs.len() == 1);
+        assert!(is_read && half.len() < whole.len(), "{}", path.display());
         assert!(report.counts.total().invalid > 0, "{}", path.display());
     }
 }

@@ -126,8 +126,8 @@ fn errors_are_on_standard_error_with_exit_code_1() {
         (
             vec!["replay"],
             "# nothing\n",
-            "midcourse: standard input contains no records; expected records as JSON lines, or \
-             notation\n",
+            "midcourse: standard input contains no records; expected a session file, records as \
+             JSON lines, or notation\n",
         ),
     ] {
         let output = midcourse(&args, input);

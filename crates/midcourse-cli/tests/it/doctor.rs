@@ -37,7 +37,7 @@ fn a_store_with_runs_is_healthy_too() {
     user.record_a_run();
     let report = user.doctor();
     report.assert_healthy();
-    assert!(report.only("store", "store").detail.starts_with("schema 2, 1 runs, "));
+    assert!(report.only("store", "store").detail.starts_with("schema 3, 1 runs, "));
     assert_eq!(report.only("store", "runs").detail, "the latest 1 runs are whole");
 }
 

@@ -230,7 +230,7 @@ fn events_are_spilled_while_the_store_has_a_newer_schema() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr.contains("hint: install the newer midcourse"), "{stderr}");
-    set_schema(2);
+    set_schema(3);
     assert_eq!(field(&recording.event("two"), "status"), "new");
     assert!(recording.end().0);
     assert_eq!(stored(&data_dir), ["one", "two"]);
@@ -243,14 +243,14 @@ fn an_open_store_that_is_migrated_by_a_newer_release_refuses_to_append() {
     old.append(crate::events::user_message("r", "before")).unwrap();
     let other = Connection::open(place.data_dir().store_file()).unwrap();
     other
-        .execute_batch("ALTER TABLE records ADD COLUMN mood TEXT; PRAGMA user_version=3;")
+        .execute_batch("ALTER TABLE records ADD COLUMN mood TEXT; PRAGMA user_version=4;")
         .unwrap();
     let error = old.append(crate::events::user_message("r", "after")).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the store has schema 3; this release of midcourse reads schemas up to 2"
+        "the store has schema 4; this release of midcourse reads schemas up to 3"
     );
-    other.execute_batch("PRAGMA user_version=2;").unwrap();
+    other.execute_batch("PRAGMA user_version=3;").unwrap();
     assert_eq!(old.trajectory("r").unwrap().len(), 1);
 }
 

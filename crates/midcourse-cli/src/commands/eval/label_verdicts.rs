@@ -254,7 +254,8 @@ mod tests {
     #[test]
     fn new_messages_that_no_label_covers_are_listed() {
         let a = message("a", 4);
-        let result = compare(&[of(&a, Good)], &messages(from_ref(&a), &[a.clone(), message("b", 9)]));
+        let result =
+            compare(&[of(&a, Good)], &messages(from_ref(&a), &[a.clone(), message("b", 9)]));
         assert_eq!(result.unlabelled, [message("b", 9)]);
     }
 

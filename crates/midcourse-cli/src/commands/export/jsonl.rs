@@ -6,7 +6,7 @@ use std::io::Write;
 use anyhow::Result;
 use midcourse::RunSummary;
 
-use super::RunSource;
+use super::{RunSource, record_json};
 use crate::display::json_line;
 
 pub(super) fn write(
@@ -17,15 +17,7 @@ pub(super) fn write(
     for run in runs {
         let is_damaged = source.is_damaged(run);
         source.for_each_record(run, |record, labels| {
-            let mut json = record.to_json();
-            if let Some(fields) = json.as_object_mut() {
-                if is_damaged {
-                    fields.insert("damaged".to_owned(), true.into());
-                }
-                if !labels.is_empty() {
-                    fields.insert("labels".to_owned(), serde_json::to_value(labels)?);
-                }
-            }
+            let json = record_json(&record, &labels, is_damaged);
             Ok(writeln!(out, "{}", json_line(&json))?)
         })?;
     }

@@ -17,7 +17,7 @@ use std::io::Write;
 use anyhow::Result;
 use midcourse::RunSummary;
 
-use super::RunSource;
+use super::{RunSource, record_json};
 use crate::formats::otel::request_line;
 pub(in crate::commands) use cursor::forget;
 pub(super) use endpoint::Endpoint;
@@ -62,8 +62,8 @@ pub(super) fn write(
         let mut spans = tree.run_spans(run);
         let mut batch = Vec::new();
         let is_damaged = source.is_damaged(run);
-        source.for_each_record(run, |record, _| {
-            batch.extend(spans.add(tree::record_json(&record, is_damaged)));
+        source.for_each_record(run, |record, labels| {
+            batch.extend(spans.add(record_json(&record, &labels, is_damaged)));
             if batch.len() >= MAX_BATCH_SPANS {
                 writeln!(out, "{}", request_line(&std::mem::take(&mut batch)))?;
             }

@@ -260,12 +260,16 @@ impl Run {
     ) {
         self.finish_response(found);
         let mut texts = Vec::new();
-        for block in blocks(message.content) {
+        let blocks = blocks(message.content);
+        // The structured form belongs to a line with one result.
+        let results = blocks.iter().filter(|block| block.kind == "tool_result").count();
+        let structured = line.tool_use_result.filter(|_| results == 1);
+        for block in blocks {
             let kind = format!("user {}", block.kind);
             let fate = match (&*block.kind, block.tool_use_id.as_deref()) {
                 ("tool_result", Some(id)) => {
                     let denial = line.tool_denial_kind.as_deref();
-                    let ended = self.result(id, &block, line.tool_use_result, denial);
+                    let ended = self.result(id, &block, structured, denial);
                     found.push(self.events.event(at, ended));
                     Fate::Used
                 }
@@ -305,21 +309,22 @@ impl Run {
     ) -> TrajectoryPayload {
         let tool = self.open_calls.remove(id).unwrap_or_default();
         let is_error = block.is_error.unwrap_or(false);
-        let for_model = text_of(block.content);
-        if is_error && (denial.is_some() || is_refusal(&for_model)) {
-            return TrajectoryPayload::Denied {
-                tool_call_id: id.into(),
-                tool_name: tool.into(),
-                reason: Some(for_model),
-            };
-        }
-        let structured = structured.map(|raw| serde_json::from_str::<Value>(raw.get()));
-        // Hooks get the structured form, so that the result is the same in both.
-        let result = match structured {
-            Some(Ok(fields @ (Value::Object(_) | Value::Array(_)))) if !is_error => {
-                tool_result(fields)
+        if is_error {
+            let for_model = text_of(block.content);
+            if denial.is_some() || is_refusal(&for_model) {
+                return TrajectoryPayload::Denied {
+                    tool_call_id: id.into(),
+                    tool_name: tool.into(),
+                    reason: Some(for_model),
+                };
             }
-            _ => ToolResult { is_error, ..ToolResult::text(for_model) },
+            return tool_ended(id.to_owned(), tool, ToolResult::error(for_model));
+        }
+        // Hooks get the structured form, so that the result is the same in both.
+        let structured = structured.and_then(|raw| serde_json::from_str::<Value>(raw.get()).ok());
+        let result = match structured {
+            Some(fields @ (Value::Object(_) | Value::Array(_))) => tool_result(fields),
+            _ => ToolResult::text(text_of(block.content)),
         };
         tool_ended(id.to_owned(), tool, result)
     }

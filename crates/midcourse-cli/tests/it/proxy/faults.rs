@@ -175,7 +175,7 @@ fn requests_pass_and_are_spilled_while_the_store_has_a_newer_schema() {
         std::thread::yield_now();
     }
     agent.proxy.stop();
-    set_schema(2);
+    set_schema(3);
     assert_eq!(stored(&home), ["a", "b"]);
     let log = std::fs::read_to_string(home.log_file()).unwrap();
     assert!(log.contains("schema 99") && log.contains("spilled them"), "{log}");

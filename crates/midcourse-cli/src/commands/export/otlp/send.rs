@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail, ensure};
 use midcourse::{RunSummary, now};
 
+use super::super::record_json;
 use super::cursor::CursorFile;
 use super::protobuf::{Accepted, request, response};
-use super::tree::{Tree, record_json};
+use super::tree::Tree;
 use super::{Endpoint, MAX_BATCH_SPANS, Options, RunSource};
 use crate::display::one_line;
 use crate::formats::otel::{RunSpans, Span};
@@ -118,11 +119,11 @@ impl Sender<'_> {
         let mut batch: Vec<Span> = Vec::new();
         let mut records = 0;
         let is_damaged = source.is_damaged(run);
-        source.for_each_record(run, |record, _| {
+        source.for_each_record(run, |record, labels| {
             // The run seemed to be over here. What was sent then stays as it is.
             let at_end = if ends.contains(&record.seq) { spans.finish() } else { Vec::new() };
             batch.extend(at_end.into_iter().filter(|_| again));
-            let complete = spans.add(record_json(&record, is_damaged));
+            let complete = spans.add(record_json(&record, &labels, is_damaged));
             batch.extend(complete.into_iter().filter(|_| again || record.seq >= accepted));
             records = record.seq.saturating_add(1);
             if batch.len() >= MAX_BATCH_SPANS {

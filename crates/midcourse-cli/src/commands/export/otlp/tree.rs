@@ -4,8 +4,7 @@
 use std::collections::HashMap;
 
 use anyhow::Result;
-use midcourse::{RunSummary, Store, StoredRecord};
-use serde_json::Value;
+use midcourse::{RunSummary, Store};
 
 use super::RunSource;
 use crate::formats::otel::{RunSpans, Subagent, trace_id};
@@ -77,13 +76,4 @@ fn children(store: &Store, run: &RunSummary) -> Result<Vec<Subagent>> {
         task: child.task,
     };
     Ok(children.map(subagent).collect())
-}
-
-/// A record in the form of `export`.
-pub(super) fn record_json(record: &StoredRecord, is_damaged: bool) -> Value {
-    let mut json = record.to_json();
-    if is_damaged && let Some(fields) = json.as_object_mut() {
-        fields.insert("damaged".to_owned(), true.into());
-    }
-    json
 }

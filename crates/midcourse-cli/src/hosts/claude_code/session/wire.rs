@@ -85,6 +85,10 @@ pub(super) fn blocks(content: Option<&RawValue>) -> Vec<BlockWire<'_>> {
         let text = serde_json::from_str(content).ok();
         return vec![BlockWire { text, ..BlockWire::of_kind("text") }];
     }
+    if let Ok(blocks) = serde_json::from_str(content) {
+        return blocks;
+    }
+    // One of the blocks is not as expected.
     let Ok(blocks) = serde_json::from_str::<Vec<&RawValue>>(content) else { return Vec::new() };
     let invalid = |_| BlockWire::of_kind("(invalid block)");
     blocks.into_iter().map(|raw| serde_json::from_str(raw.get()).unwrap_or_else(invalid)).collect()
