@@ -144,9 +144,9 @@ enum Command {
     Export(export::Arguments),
     /// Import runs from files.
     ///
-    /// Reads what `midcourse export` and clark-agent write: trajectory records, one JSON object per
-    /// line. `--format events` reads runs of any other agent. Importing a file again changes
-    /// nothing.
+    /// Reads sessions of coding agents, trajectories of benchmarks and frameworks, and what `midcourse
+    /// export` writes; the format of each file is recognised (see docs/formats.md). Importing a
+    /// file again, or a session that hooks have recorded, adds only what is missing.
     Import(import::Arguments),
     /// Check stored runs for missing or changed records.
     ///
@@ -205,9 +205,9 @@ enum Command {
     Hook(hook::Arguments),
     /// Replay finished runs: what midcourse would have said, and when.
     ///
-    /// Reads runs of any agent in the `events` format, one run per line:
-    /// `{run_id, source?, success?, deadline?, meta?, events: […]}` (see docs/measuring.md). Nothing
-    /// is stored. Without --config, the built-in settings apply.
+    /// Without an argument, finds the sessions that agents keep on this machine. Otherwise reads
+    /// session files of any format (see docs/formats.md) or runs of the store. Nothing is stored.
+    /// Without --config, the built-in settings apply.
     Backtest(backtest::Arguments),
     /// Measure messages against labelled scenarios, or against your own labels.
     ///

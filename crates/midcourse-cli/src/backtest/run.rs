@@ -21,7 +21,8 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
-    fn since(self, earlier: Self) -> Self {
+    /// What was spent after `earlier`, a state of the same run.
+    pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             time: self.time.saturating_sub(earlier.time),
             tokens: self.tokens.saturating_sub(earlier.tokens),

@@ -32,7 +32,7 @@ pub(super) struct Arguments {
     #[arg(required = true)]
     paths: Vec<PathBuf>,
     /// Read files of this format; `auto` recognises it.
-    #[arg(long, default_value = "auto", value_parser = parse_format, help = format_help())]
+    #[arg(long, default_value = "auto", value_parser = parse_format, long_help = format_help())]
     format: FormatChoice,
     /// List every kind of line, and what became of it.
     #[arg(long)]
@@ -57,7 +57,7 @@ pub(super) fn parse_format(name: &str) -> Result<FormatChoice> {
 
 /// The help text of `--format`, with every format.
 pub(super) fn format_help() -> String {
-    let line = |format: &SessionFormat| format!("\n{:>16}  {}", format.name, format.about);
+    let line = |format: &SessionFormat| format!("\n  {:17}  {}", format.name, format.about);
     let formats: String = FORMATS.iter().map(line).collect();
     format!("Read files of this format; `auto` recognises it:{formats}")
 }

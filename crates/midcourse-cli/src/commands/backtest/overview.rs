@@ -40,6 +40,7 @@ struct Example {
 struct Source {
     sessions: u64,
     subagents: u64,
+    calls: u64,
     time: Duration,
 }
 
@@ -51,10 +52,9 @@ pub(super) struct Overview {
     sessions: HashMap<u64, bool>,
     spent: Spent,
     after: Spent,
-    /// Of each session with a message: the time until the first message, and from there to the end.
-    /// In seconds.
-    until_first: Vec<u64>,
-    until_end: Vec<u64>,
+    /// Of each run with a message: what it took until the first message, and from there to the end.
+    until_first: Vec<Spent>,
+    until_end: Vec<Spent>,
     period: Option<(Timestamp, Timestamp)>,
     examples: Vec<Example>,
     runs_without_calls: u64,
@@ -69,6 +69,7 @@ impl Overview {
         // A subagent works while its parent waits, so its time is part of the parent's.
         let time = if is_child { Duration::ZERO } else { spent.time };
         source.time = source.time.saturating_add(time);
+        source.calls = source.calls.saturating_add(spent.calls);
         if is_child {
             source.subagents += 1;
         } else {
@@ -85,8 +86,8 @@ impl Overview {
         if let Some(after) = report.after {
             let time = if is_child { Duration::ZERO } else { after.time };
             self.after.add(Spent { time, ..after });
-            self.until_first.push(spent.time.saturating_sub(after.time).as_secs());
-            self.until_end.push(after.time.as_secs());
+            self.until_first.push(spent.since(after));
+            self.until_end.push(after);
             self.add_example(report, after, path);
         }
     }
@@ -133,26 +134,18 @@ impl Overview {
         let period = self.period.map_or_else(String::new, |(from, to)| {
             format!(", from {} to {}", local_date(from), local_date(to))
         });
-        let tokens = match self.spent.tokens {
-            0 => String::new(),
-            tokens => format!(" and {} tokens", words::tokens(tokens)),
-        };
-        paragraph(
-            out,
-            &format!(
-                "{} of agents: {} of work{tokens}{period}.",
-                sessions_text(sessions),
-                duration(self.spent.time)
-            ),
-        )?;
+        let spent = spent_text(self.spent);
+        paragraph(out, &format!("{} of agents: {spent}{period}.", sessions_text(sessions)))?;
         for (name, source) in &self.sources {
             let subagents = match source.subagents {
                 0 => String::new(),
                 1 => ", 1 subagent".to_owned(),
                 subagents => format!(", {} subagents", words::grouped(subagents)),
             };
-            let (name, time) = (one_line(name, 30), duration(source.time));
-            writeln!(out, "  {name}: {}{subagents}, {time}", sessions_text(source.sessions))?;
+            let name = one_line(name, 30);
+            let spent = Spent { time: source.time, tokens: 0, calls: source.calls };
+            let (sessions, spent) = (sessions_text(source.sessions), spent_text(spent));
+            writeln!(out, "  {name}: {sessions}{subagents}, {spent}")?;
         }
         if self.runs_without_calls > 0 {
             let count = words::grouped(self.runs_without_calls);
@@ -165,29 +158,24 @@ impl Overview {
             return Ok(());
         }
         let of_all = percent((spoken, self.sessions.len().max(1)));
-        let seconds = |values: &[u64]| {
-            duration(Duration::from_secs(median(values.to_vec()).unwrap_or_default()))
-        };
+        let (first, end) = (middle(&self.until_first), middle(&self.until_end));
+        let median = if self.until_first.len() > 1 { " (medians)" } else { "" };
         paragraph(
             out,
             &format!(
-                "midcourse would have spoken in {} ({of_all:.0} %): half the time within {} of \
-                 work, and {} before the end (medians).",
+                "midcourse would have spoken in {} ({of_all:.0} %), for the first time after {} and \
+                 {} before the end{median}.",
                 sessions_text(u64::try_from(spoken).unwrap_or_default()),
-                seconds(&self.until_first),
-                seconds(&self.until_end),
+                spent_text(first),
+                spent_text(end),
             ),
         )?;
-        let tokens = match self.after.tokens {
-            0 => String::new(),
-            tokens => format!(" and {} tokens", words::tokens(tokens)),
-        };
         paragraph(
             out,
             &format!(
-                "After its first message, these sessions took another {}{tokens}: the most that \
-                 acting on it could have saved.",
-                duration(self.after.time)
+                "After its first message, these sessions took another {}: the most that acting on \
+                 it could have saved.",
+                spent_text(self.after)
             ),
         )?;
         writeln!(out, "\nWhere it would have mattered most:")?;
@@ -196,6 +184,25 @@ impl Overview {
         }
         Ok(())
     }
+}
+
+/// The medians of time and calls.
+fn middle(spent: &[Spent]) -> Spent {
+    let of = |part: fn(&Spent) -> u64| median(spent.iter().map(part).collect()).unwrap_or_default();
+    let seconds = of(|spent| spent.time.as_secs());
+    Spent { time: Duration::from_secs(seconds), tokens: 0, calls: of(|spent| spent.calls) }
+}
+
+/// Calls, time and tokens. Files without times or tokens have none to show.
+fn spent_text(spent: Spent) -> String {
+    let calls = match spent.calls {
+        1 => "1 call".to_owned(),
+        calls => format!("{} calls", words::grouped(calls)),
+    };
+    let time = (spent.time > Duration::ZERO).then(|| format!("{} of work", duration(spent.time)));
+    let tokens = (spent.tokens > 0).then(|| format!("{} tokens", words::tokens(spent.tokens)));
+    let parts: Vec<String> = [Some(calls), time, tokens].into_iter().flatten().collect();
+    parts.join(", ")
 }
 
 fn limited(columns: Option<usize>) -> usize {
@@ -216,20 +223,15 @@ pub(super) fn print_paragraph(
 
 impl Example {
     fn print(&self, out: &mut impl Write, columns: usize) -> Result<()> {
-        let tokens = match self.after.tokens {
-            0 => String::new(),
-            tokens => format!(", {} tokens", words::tokens(tokens)),
-        };
         let place = self.folder.as_deref().unwrap_or(&self.run_id);
         let place = display::end_of_line(place, columns.saturating_sub(20));
         writeln!(out, "\n  {}  {place}", local_date(self.started_at))?;
         let spent = format!(
-            "{} more{tokens} and {} of {} calls after the message at call {}: {}",
-            duration(self.after.time),
-            self.after.calls,
-            self.calls,
+            "{}, at call {} of {}; after it: {}",
+            plain_name(&self.cause),
             self.first_call,
-            plain_name(&self.cause)
+            self.calls,
+            spent_text(self.after),
         );
         let text = one_line(&self.text, columns.saturating_mul(2).saturating_sub(12));
         for paragraph in [spent, format!("“{text}”")] {

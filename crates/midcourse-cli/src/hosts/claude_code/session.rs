@@ -101,7 +101,10 @@ impl SessionReader for Reader {
     fn read(&mut self, bytes: &[u8], found: &mut Found) {
         let line: LineWire<'_> = match serde_json::from_slice(bytes) {
             Ok(line) => line,
-            Err(error) => return found.invalid("(invalid line)", error),
+            Err(error) => {
+                return found
+                    .invalid("(invalid line)", format_args!("skipped: no valid line ({error})"));
+            }
         };
         if IGNORED_TYPES.contains(&&*line.kind) {
             return found.count(&line.kind, Fate::Ignored);
@@ -293,6 +296,8 @@ impl Run {
             custom("meta", text)
         } else if let Some(kind) = generated_by_command(&text) {
             custom(kind, text)
+        } else if let Some(command) = command_of(&text) {
+            AgentMessage::user(command)
         } else {
             prompt(text, &GENERATED_PROMPTS)
         };
@@ -384,12 +389,25 @@ fn custom(kind: &str, text: String) -> AgentMessage {
     AgentMessage::Custom { kind: kind.to_owned(), payload: Value::String(text), timestamp: None }
 }
 
-/// The kind of a message that Claude Code wrote because of a command that the user ran in it, such as
-/// `/clear`, or because the user pressed Escape. No hook reports these as prompts.
+/// The command that the user entered, such as `/review main`, as the hook reports it; `None` if the
+/// text is no command.
+fn command_of(text: &str) -> Option<String> {
+    let part = |tag: &str| {
+        let (_, rest) = text.split_once(&format!("<{tag}>"))?;
+        Some(rest.split_once(&format!("</{tag}>"))?.0.trim())
+    };
+    let is_command = ["<command-name>", "<command-message>"]
+        .iter()
+        .any(|beginning| text.trim_start().starts_with(beginning));
+    let name = part("command-name").filter(|_| is_command)?;
+    let arguments = part("command-args").unwrap_or_default();
+    Some(format!("{name} {arguments}").trim_end().to_owned())
+}
+
+/// The kind of a message that Claude Code wrote because of a command that the user ran in it, or
+/// because the user pressed Escape. No hook reports these as prompts.
 fn generated_by_command(text: &str) -> Option<&'static str> {
-    const BEGINNINGS: [(&str, &str); 7] = [
-        ("<command-name>", "command"),
-        ("<command-message>", "command"),
+    const BEGINNINGS: [(&str, &str); 5] = [
         ("<local-command-stdout>", "command_output"),
         ("<local-command-caveat>", "command_output"),
         ("<bash-input>", "command"),

@@ -163,7 +163,13 @@ fn the_lines_of_one_response_become_one_message() {
 fn only_prompts_of_the_user_are_words_of_the_user() {
     let texts = [
         ("u1", "please go on", json!({}), "user"),
-        ("u2", "<command-name>/clear</command-name>", json!({}), "custom"),
+        (
+            "u2",
+            "<command-name>/review</command-name><command-args>main</command-args>",
+            json!({}),
+            "user",
+        ),
+        ("u7", "<local-command-stdout>done</local-command-stdout>", json!({}), "custom"),
         ("u3", "Caveat: the messages below", json!({"isMeta": true}), "custom"),
         ("u4", "This session is being continued", json!({"isCompactSummary": true}), "custom"),
         ("u5", "[Request interrupted by user]", json!({}), "custom"),
@@ -176,6 +182,15 @@ fn only_prompts_of_the_user_are_words_of_the_user() {
         };
         assert_eq!(serde_json::to_value(message).unwrap()["role"], role, "{text}");
     }
+}
+
+#[test]
+fn a_command_of_the_user_is_what_they_entered() {
+    let text = "<command-message>review is running…</command-message>\n\
+                <command-name>/review</command-name>\n<command-args>main </command-args>";
+    assert_eq!(super::command_of(text).as_deref(), Some("/review main"));
+    assert_eq!(super::command_of("look at <command-name>/x</command-name>"), None);
+    assert_eq!(super::command_of("<command-name>/clear"), None);
 }
 
 #[test]
