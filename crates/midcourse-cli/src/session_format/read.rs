@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use midcourse::{ForeignRecord, Timestamp, now};
+use serde::de::IgnoredAny;
 
 use super::collection::Collection;
 use super::{FORMATS, SessionFormat};
@@ -14,6 +15,9 @@ use crate::session_file::{Counts, Found, Head, SessionFile, Unit};
 
 /// The format of a file is recognised from this many bytes at its beginning.
 pub(crate) const HEAD_LEN: usize = 64 << 10;
+
+/// The length of the beginning that is read first, which is enough for most files with lines.
+const SHORT_HEAD_LEN: u64 = 16 << 10;
 
 /// Maximum length of a document that is read as a whole, in bytes. The rest of a longer document is
 /// left out.
@@ -66,7 +70,13 @@ pub(crate) fn format_of_file(path: &Path) -> Result<&'static SessionFormat, Read
 
 fn read_head(stream: &mut impl Read) -> Result<Vec<u8>, ReadError> {
     let mut head = Vec::new();
-    stream.take(u64::try_from(HEAD_LEN).unwrap_or(u64::MAX)).read_to_end(&mut head)?;
+    stream.take(SHORT_HEAD_LEN).read_to_end(&mut head)?;
+    // A file with lines is recognised from the first of them.
+    let first_line = head.split(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty());
+    if first_line.is_none_or(|line| serde_json::from_slice::<IgnoredAny>(line).is_err()) {
+        let rest = u64::try_from(HEAD_LEN).unwrap_or(u64::MAX).saturating_sub(SHORT_HEAD_LEN);
+        stream.take(rest).read_to_end(&mut head)?;
+    }
     if head.starts_with(BYTE_ORDER_MARK) {
         head.drain(..BYTE_ORDER_MARK.len());
     }

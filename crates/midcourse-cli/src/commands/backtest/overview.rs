@@ -160,14 +160,19 @@ impl Overview {
         let of_all = percent((spoken, self.sessions.len().max(1)));
         let (first, end) = (middle(&self.until_first), middle(&self.until_end));
         let median = if self.until_first.len() > 1 { " (medians)" } else { "" };
+        let has_times = first.time > Duration::ZERO;
+        let after = match has_times {
+            true => format!(", after {} of work", duration(first.time)),
+            false => String::new(),
+        };
         paragraph(
             out,
             &format!(
-                "midcourse would have spoken in {} ({of_all:.0} %), for the first time after {} and \
-                 {} before the end{median}.",
+                "midcourse would have spoken in {} ({of_all:.0} %): first at call {}{after}, with {} \
+                 still to go{median}.",
                 sessions_text(u64::try_from(spoken).unwrap_or_default()),
-                spent_text(first),
-                spent_text(end),
+                first.calls,
+                spent_text(Spent { calls: if has_times { 0 } else { end.calls }, ..end }),
             ),
         )?;
         paragraph(
@@ -193,16 +198,18 @@ fn middle(spent: &[Spent]) -> Spent {
     Spent { time: Duration::from_secs(seconds), tokens: 0, calls: of(|spent| spent.calls) }
 }
 
-/// Calls, time and tokens. Files without times or tokens have none to show.
+/// Time, calls and tokens. Files without times or tokens have none to show.
 fn spent_text(spent: Spent) -> String {
-    let calls = match spent.calls {
-        1 => "1 call".to_owned(),
-        calls => format!("{} calls", words::grouped(calls)),
-    };
     let time = (spent.time > Duration::ZERO).then(|| format!("{} of work", duration(spent.time)));
+    let calls = match spent.calls {
+        0 if time.is_some() => None,
+        1 => Some("1 call".to_owned()),
+        calls => Some(format!("{} calls", words::grouped(calls))),
+    };
     let tokens = (spent.tokens > 0).then(|| format!("{} tokens", words::tokens(spent.tokens)));
-    let parts: Vec<String> = [Some(calls), time, tokens].into_iter().flatten().collect();
-    parts.join(", ")
+    let mut parts: Vec<String> = [time, calls, tokens].into_iter().flatten().collect();
+    let last = parts.pop().unwrap_or_default();
+    if parts.is_empty() { last } else { format!("{} and {last}", parts.join(", ")) }
 }
 
 fn limited(columns: Option<usize>) -> usize {

@@ -9,9 +9,9 @@
 mod response;
 mod wire;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
-use midcourse::{AgentMessage, Event, RunIdentity, Timestamp, ToolResult, TrajectoryPayload};
+use midcourse::{AgentMessage, Event, Timestamp, ToolResult, TrajectoryPayload};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -74,19 +74,23 @@ pub(crate) fn recognises(head: &Head<'_>) -> bool {
 }
 
 pub(crate) fn reader(file: &SessionFile<'_>) -> Box<dyn SessionReader> {
-    Box::new(Reader { file_time: file.modified, runs: BTreeMap::new(), latest: None })
+    Box::new(Reader { file_time: file.modified, runs: Vec::new(), latest_run: 0, latest: None })
 }
 
 struct Reader {
     file_time: Timestamp,
-    /// The runs of this file, by session id and subagent id.
-    runs: BTreeMap<(String, Option<String>), Run>,
+    /// The runs of this file.
+    runs: Vec<Run>,
+    /// Position of the run of the latest line: most lines belong to the same run as the line before.
+    latest_run: usize,
     /// Time of the latest line, for lines without one.
     latest: Option<Timestamp>,
 }
 
 /// What has to be remembered of a run to understand its next line.
 struct Run {
+    session: String,
+    subagent: Option<String>,
     events: RunEvents,
     response: OpenResponse,
     /// Names of the tools of calls that have no result yet, by call id.
@@ -99,7 +103,12 @@ struct Run {
 
 impl SessionReader for Reader {
     fn read(&mut self, bytes: &[u8], found: &mut Found) {
-        let line: LineWire<'_> = match serde_json::from_slice(bytes) {
+        // Checking the whole line once is faster than checking each text.
+        let parsed = match std::str::from_utf8(bytes) {
+            Ok(text) => serde_json::from_str(text),
+            Err(_) => serde_json::from_slice(bytes),
+        };
+        let line: LineWire<'_> = match parsed {
             Ok(line) => line,
             Err(error) => {
                 return found
@@ -131,7 +140,7 @@ impl SessionReader for Reader {
     }
 
     fn end(&mut self, found: &mut Found) {
-        for run in self.runs.values_mut() {
+        for run in &mut self.runs {
             run.finish_response(found);
         }
     }
@@ -145,23 +154,30 @@ impl Reader {
         at: Timestamp,
         found: &mut Found,
     ) -> Option<&mut Run> {
-        let key = (session.to_owned(), subagent.map(ToOwned::to_owned));
-        if !self.runs.contains_key(&key) {
-            if self.runs.len() == MAX_RUNS {
-                return None;
-            }
-            let run = Run::new(session_run(session, subagent));
-            found.push(run.events.started(at));
-            self.runs.insert(key.clone(), run);
+        let is_run = |run: &Run| run.session == session && run.subagent.as_deref() == subagent;
+        if !self.runs.get(self.latest_run).is_some_and(is_run) {
+            self.latest_run = match self.runs.iter().position(is_run) {
+                Some(known) => known,
+                None if self.runs.len() == MAX_RUNS => return None,
+                None => {
+                    let run = Run::new(session, subagent);
+                    found.push(run.events.started(at));
+                    self.runs.push(run);
+                    self.runs.len() - 1
+                }
+            };
         }
-        self.runs.get_mut(&key)
+        self.runs.get_mut(self.latest_run)
     }
 }
 
 impl Run {
-    fn new(identity: RunIdentity) -> Self {
+    fn new(session: &str, subagent: Option<&str>) -> Self {
+        let host = super::super::Host::ClaudeCode.name();
         Self {
-            events: RunEvents::new(identity, super::super::Host::ClaudeCode.name()),
+            session: session.to_owned(),
+            subagent: subagent.map(ToOwned::to_owned),
+            events: RunEvents::new(session_run(session, subagent), host),
             response: OpenResponse::default(),
             open_calls: HashMap::new(),
             turn: None,
@@ -177,13 +193,12 @@ impl Run {
             Some(value)
         };
         let (folder, version, model) = &mut self.described;
-        let model_of = |message: &MessageWire<'_>| message.model.as_deref().map(ToOwned::to_owned);
-        let found_model = line.message.as_ref().and_then(model_of);
-        let found_model = found_model.filter(|model| model != super::transcript::NO_MODEL);
+        let found_model = line.message.as_ref().and_then(|message| message.model.as_deref());
+        let found_model = found_model.filter(|model| *model != super::transcript::NO_MODEL);
         let (folder, host_version, model) = (
             new(folder, line.cwd.as_deref()),
             new(version, line.version.as_deref()),
-            new(model, found_model.as_deref()),
+            new(model, found_model),
         );
         if folder.is_none() && host_version.is_none() && model.is_none() {
             return;
@@ -277,7 +292,7 @@ impl Run {
                     Fate::Used
                 }
                 ("text", _) => {
-                    texts.extend(block.text);
+                    texts.extend(block.text.map(|text| text.0));
                     Fate::Used
                 }
                 ("image" | "document", _) => Fate::Ignored,

@@ -6,7 +6,7 @@ use midcourse::{
 };
 use serde_json::Value;
 
-use super::wire::BlockWire;
+use super::wire::{BlockWire, Text};
 
 /// The blocks of a response that have been read and not recorded yet.
 #[derive(Default)]
@@ -57,8 +57,8 @@ impl OpenResponse {
             self.parts = 0;
         }
         self.latest = Some((id.to_owned(), at));
-        let text = |text: Option<std::borrow::Cow<'_, str>>| TextContent {
-            text: text.unwrap_or_default().into_owned(),
+        let text = |text: Option<Text<'_>>| TextContent {
+            text: text.map_or_else(String::new, |text| text.0.into_owned()),
         };
         match &*block.kind {
             "text" => {
@@ -73,7 +73,7 @@ impl OpenResponse {
             "redacted_thinking" => {}
             "tool_use" | "server_tool_use" => {
                 let (Some(id), Some(name)) = (block.id, block.name) else { return false };
-                let (id, tool) = (id.into_owned(), name.into_owned());
+                let (id, tool) = (id.0.into_owned(), name.0.into_owned());
                 let args = block.input.unwrap_or_default();
                 self.blocks.push(AssistantBlock::ToolCall(ToolCallBlock {
                     id: id.as_str().into(),

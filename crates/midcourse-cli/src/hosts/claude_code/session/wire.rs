@@ -1,13 +1,28 @@
 //! The lines of a session file, as far as they are used.
 
 use std::borrow::Cow;
+use std::ops::Deref;
 
 use midcourse::Usage;
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
 use crate::blocks::result_from_blocks;
+
+/// A text that is borrowed from the line if it contains no escapes. (`Option<Cow<str>>` is always
+/// copied.)
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -15,23 +30,23 @@ pub(super) struct LineWire<'a> {
     #[serde(borrow, rename = "type", default)]
     pub(super) kind: Cow<'a, str>,
     #[serde(borrow)]
-    pub(super) subtype: Option<Cow<'a, str>>,
+    pub(super) subtype: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) uuid: Option<Cow<'a, str>>,
+    pub(super) uuid: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) session_id: Option<Cow<'a, str>>,
+    pub(super) session_id: Option<Text<'a>>,
     /// In the lines of a subagent: its id.
     #[serde(borrow)]
-    pub(super) agent_id: Option<Cow<'a, str>>,
+    pub(super) agent_id: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) timestamp: Option<Cow<'a, str>>,
+    pub(super) timestamp: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) cwd: Option<Cow<'a, str>>,
+    pub(super) cwd: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) version: Option<Cow<'a, str>>,
+    pub(super) version: Option<Text<'a>>,
     /// Why a call was refused.
     #[serde(borrow)]
-    pub(super) tool_denial_kind: Option<Cow<'a, str>>,
+    pub(super) tool_denial_kind: Option<Text<'a>>,
     pub(super) is_meta: Option<bool>,
     pub(super) is_compact_summary: Option<bool>,
     pub(super) is_api_error_message: Option<bool>,
@@ -47,9 +62,9 @@ pub(super) struct LineWire<'a> {
 #[derive(Deserialize)]
 pub(super) struct MessageWire<'a> {
     #[serde(borrow)]
-    pub(super) id: Option<Cow<'a, str>>,
+    pub(super) id: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) model: Option<Cow<'a, str>>,
+    pub(super) model: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) usage: Option<&'a RawValue>,
     /// A text, or a list of blocks.
@@ -62,16 +77,16 @@ pub(super) struct BlockWire<'a> {
     #[serde(borrow, rename = "type")]
     pub(super) kind: Cow<'a, str>,
     #[serde(borrow)]
-    pub(super) text: Option<Cow<'a, str>>,
+    pub(super) text: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) thinking: Option<Cow<'a, str>>,
+    pub(super) thinking: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) id: Option<Cow<'a, str>>,
+    pub(super) id: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) name: Option<Cow<'a, str>>,
+    pub(super) name: Option<Text<'a>>,
     pub(super) input: Option<Value>,
     #[serde(borrow)]
-    pub(super) tool_use_id: Option<Cow<'a, str>>,
+    pub(super) tool_use_id: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) content: Option<&'a RawValue>,
     pub(super) is_error: Option<bool>,
@@ -110,17 +125,24 @@ impl BlockWire<'_> {
     }
 }
 
-/// The tokens of a response. A count that is missing or no number is 0.
+/// The tokens of a response. A count that is missing or null is 0.
 pub(super) fn usage_of(raw: &RawValue) -> Option<Usage> {
-    let fields: Map<String, Value> = serde_json::from_str(raw.get()).ok()?;
-    let count = |name: &str| fields.get(name).and_then(Value::as_i64).unwrap_or_default();
+    let wire: UsageWire = serde_json::from_str(raw.get()).ok()?;
     Some(Usage {
-        input_tokens: count("input_tokens"),
-        output_tokens: count("output_tokens"),
-        cache_creation_input_tokens: count("cache_creation_input_tokens"),
-        cache_read_input_tokens: count("cache_read_input_tokens"),
+        input_tokens: wire.input_tokens.unwrap_or_default(),
+        output_tokens: wire.output_tokens.unwrap_or_default(),
+        cache_creation_input_tokens: wire.cache_creation_input_tokens.unwrap_or_default(),
+        cache_read_input_tokens: wire.cache_read_input_tokens.unwrap_or_default(),
         is_estimate: false,
     })
+}
+
+#[derive(Deserialize)]
+struct UsageWire {
+    input_tokens: Option<i64>,
+    output_tokens: Option<i64>,
+    cache_creation_input_tokens: Option<i64>,
+    cache_read_input_tokens: Option<i64>,
 }
 
 /// What caused a compaction, in the host's word.
