@@ -106,7 +106,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let Total { summary, overview, comparison, invalid_lines, .. } = &total;
     match (comparison, arguments.json) {
         (None, false) => {
-            overview.print(&mut out, screen::width())?;
+            overview.print(&mut out, &inputs.without_sessions, screen::width())?;
             if summary.knows_success() {
                 writeln!(out)?;
                 summary.print(&mut out)?;

@@ -115,11 +115,13 @@ fn a_backtest_without_arguments_finds_the_sessions_of_agents() {
     user.write_session("bbbb-2", &fine("bbbb-2"));
     let screen = user.output(&["backtest"]);
     for expected in [
-        "2 sessions of agents: 2 min 10 s of work, 12 calls and 12.6 k tokens",
+        "2 agent sessions: 2 min 10 s of work, 12 calls and 12.6 k tokens",
         "claude-code: 2 sessions, 2 min 10 s of work and 12 calls",
-        "spoken in 1 session (50 %): first at call 3, after 35 s of work, with",
+        "no sessions found of codex",
         "at call 3 of 8; after it: 50 s of work, 5 calls",
         &format!("midcourse replay {}", path.display()),
+        "in 1 of 2 sessions (50 %), the first at call 3, after 35 s",
+        "After it, that session took another 50 s of work, 5 calls",
         "Nothing was stored",
     ] {
         assert!(screen.contains(expected), "{expected}: {screen}");

@@ -23,6 +23,8 @@ pub(super) struct Inputs {
     pub(super) are_named: bool,
     /// Folders in which sessions were searched.
     searched: Vec<PathBuf>,
+    /// Agents of which no session was found.
+    pub(super) without_sessions: Vec<&'static str>,
 }
 
 impl Inputs {
@@ -89,7 +91,13 @@ pub(super) fn find(
         }
     }
     let data_dir = store.is_some().then(open::data_dir).transpose()?;
-    Ok(Inputs { list, data_dir, are_named: true, searched: Vec::new() })
+    Ok(Inputs {
+        list,
+        data_dir,
+        are_named: true,
+        searched: Vec::new(),
+        without_sessions: Vec::new(),
+    })
 }
 
 fn store_of(store: &mut Option<Store>) -> Result<Option<&Store>> {
@@ -108,16 +116,21 @@ fn find_agent_sessions(format: Option<&'static SessionFormat>) -> Result<Inputs>
     let home = dirs::home_dir();
     let mut searched = Vec::new();
     let mut files: Vec<InputFile> = Vec::new();
+    let mut without_sessions = Vec::new();
     for host in Host::ALL {
+        let (found, searched_before) = (files.len(), searched.len());
         for folder in host.session_folders(|name| std::env::var_os(name), home.as_deref()) {
             if folder.is_dir() {
                 files.extend(find_session_files(std::slice::from_ref(&folder))?);
             }
             searched.push(folder);
         }
+        if files.len() == found && searched.len() > searched_before {
+            without_sessions.push(host.name());
+        }
     }
     let list = files.into_iter().map(|file| Input::File(file, format)).collect();
-    Ok(Inputs { list, data_dir: None, are_named: false, searched })
+    Ok(Inputs { list, data_dir: None, are_named: false, searched, without_sessions })
 }
 
 /// What the user may do after a first backtest.

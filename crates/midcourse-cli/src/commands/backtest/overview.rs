@@ -1,6 +1,5 @@
 //! What a backtest found, on one screen: how much the agents worked, in how many sessions midcourse
-//! would have spoken, what came after its first message, and the sessions where it would have
-//! mattered most.
+//! would have spoken, what came after its first message, and the sessions with the most of that.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
@@ -128,14 +127,22 @@ impl Overview {
         self.sessions.values().filter(|is_spoken| **is_spoken).count()
     }
 
-    pub(super) fn print(&self, out: &mut impl Write, columns: Option<usize>) -> Result<()> {
+    /// Prints the overview. `without_sessions` names agents of which no session was found.
+    pub(super) fn print(
+        &self,
+        out: &mut impl Write,
+        without_sessions: &[&str],
+        columns: Option<usize>,
+    ) -> Result<()> {
         let paragraph = |out: &mut _, text: &str| print_paragraph(out, text, columns);
         let sessions: u64 = self.sources.values().map(|source| source.sessions).sum();
         let period = self.period.map_or_else(String::new, |(from, to)| {
             format!(", from {} to {}", local_date(from), local_date(to))
         });
         let spent = spent_text(self.spent);
-        paragraph(out, &format!("{} of agents: {spent}{period}.", sessions_text(sessions)))?;
+        let agent_sessions = if sessions == 1 { "session" } else { "sessions" };
+        let count = words::grouped(sessions);
+        paragraph(out, &format!("{count} agent {agent_sessions}: {spent}{period}."))?;
         for (name, source) in &self.sources {
             let subagents = match source.subagents {
                 0 => String::new(),
@@ -151,39 +158,47 @@ impl Overview {
             let count = words::grouped(self.runs_without_calls);
             writeln!(out, "  ({count} of these sessions have no tool call)")?;
         }
+        if !without_sessions.is_empty() {
+            writeln!(out, "  no sessions found of {}", without_sessions.join(", "))?;
+        }
         writeln!(out)?;
         let spoken = self.spoken();
         if spoken == 0 {
-            paragraph(out, "midcourse would have said nothing in any of them.")?;
+            paragraph(out, "midcourse would have sent no message in any of them.")?;
             return Ok(());
         }
         let of_all = percent((spoken, self.sessions.len().max(1)));
-        let (first, end) = (middle(&self.until_first), middle(&self.until_end));
-        let median = if self.until_first.len() > 1 { " (medians)" } else { "" };
-        let has_times = first.time > Duration::ZERO;
-        let after = match has_times {
+        let first = middle(&self.until_first);
+        let is_one = self.until_first.len() == 1;
+        let median = if is_one { "" } else { " (medians)" };
+        let after = match first.time > Duration::ZERO {
             true => format!(", after {} of work", duration(first.time)),
             false => String::new(),
         };
         paragraph(
             out,
             &format!(
-                "midcourse would have spoken in {} ({of_all:.0} %): first at call {}{after}, with {} \
-                 still to go{median}.",
-                sessions_text(u64::try_from(spoken).unwrap_or_default()),
+                "midcourse would have sent a message in {} of {} ({of_all:.0} %), the first at call \
+                 {}{after}{median}.",
+                words::grouped(u64::try_from(spoken).unwrap_or_default()),
+                sessions_text(u64::try_from(self.sessions.len()).unwrap_or_default()),
                 first.calls,
-                spent_text(Spent { calls: if has_times { 0 } else { end.calls }, ..end }),
             ),
         )?;
+        let these = if is_one {
+            "After it, that session"
+        } else {
+            "After their first message, these sessions"
+        };
         paragraph(
             out,
             &format!(
-                "After its first message, these sessions took another {}: the most that acting on \
-                 it could have saved.",
+                "{these} took another {}. Some of that was needed anyway: a backtest cannot tell how \
+                 much a message would have saved.",
                 spent_text(self.after)
             ),
         )?;
-        writeln!(out, "\nWhere it would have mattered most:")?;
+        writeln!(out, "\nThe most work after the first message:")?;
         for example in &self.examples {
             example.print(out, limited(columns))?;
         }
@@ -241,13 +256,15 @@ impl Example {
             spent_text(self.after),
         );
         let text = one_line(&self.text, columns.saturating_mul(2).saturating_sub(12));
-        for paragraph in [spent, format!("“{text}”")] {
+        let text = format!("The agent would have read: “{text}”");
+        for paragraph in [spent, text] {
             for line in wrapped(&paragraph, columns.saturating_sub(4)) {
                 writeln!(out, "    {line}")?;
             }
         }
         // Not wrapped: the command is there to be copied.
-        writeln!(out, "    {}", display::escape_control_chars(&self.command))?;
+        writeln!(out, "    To see it call by call:")?;
+        writeln!(out, "      {}", display::escape_control_chars(&self.command))?;
         Ok(())
     }
 }
