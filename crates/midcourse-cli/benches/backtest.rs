@@ -13,56 +13,25 @@
     reason = "a benchmark that cannot go on stops, and prints what it found"
 )]
 
-use std::fmt::Write as _;
+mod generated;
+mod measured;
+
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use generated::{Dice, text};
+use measured::measured;
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 3;
 const MEGABYTES: u64 = 2_000;
-
-/// A small random number generator with a fixed seed, so that the corpus is the same everywhere.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.0 >> 33) % sides
-    }
-
-    /// A random length of a tool result, distributed as in real runs of coding agents: half are
-    /// below 700 bytes, a tenth above 4 KB.
-    fn length(&mut self) -> usize {
-        let sizes = [60, 180, 320, 480, 700, 1_100, 1_700, 2_600, 4_000, 7_000];
-        let size = sizes[usize::try_from(self.roll(10)).unwrap_or(0)];
-        size + usize::try_from(self.roll(100)).unwrap_or(0)
-    }
-}
-
-fn text(dice: &mut Dice, prefix: &str) -> String {
-    let length = dice.length();
-    let mut text = prefix.to_owned();
-    while text.len() < length {
-        let (a, b) = (dice.roll(10_000), dice.roll(300));
-        let _ = match dice.roll(4) {
-            0 => writeln!(text, "    let value_{a} = items.get({b}).map(|item| item.name());"),
-            1 => writeln!(text, "src/module_{b}.rs:{a}:9: warning: unused variable `x{a}`"),
-            2 => {
-                writeln!(text, "-rw-r--r-- 1 agent agent {a} Nov  3 08:{:02} file_{b}.txt", b % 60)
-            }
-            _ => writeln!(text, "2026-11-03T08:{:02}:07Z INFO worker {b} took {a} ms", b % 60),
-        };
-    }
-    text
-}
 
 fn event(dice: &mut Dice, n: u64, at: u64) -> Value {
     let file = format!("src/module_{}.rs", dice.roll(40));
@@ -145,25 +114,7 @@ fn parse(path: &Path, threads: usize) -> Duration {
 
 /// Runs `midcourse backtest` on a file. Returns the time taken and the peak memory in KiB.
 fn judge(path: &Path) -> (Duration, u64) {
-    let begun = Instant::now();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_midcourse"))
-        .arg("backtest")
-        .arg(path)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let status = format!("/proc/{}/status", child.id());
-    let mut most = 0;
-    while child.try_wait().unwrap().is_none() {
-        if let Ok(text) = std::fs::read_to_string(&status) {
-            let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-            let kib = line.and_then(|line| line.trim().split(' ').next()?.parse().ok());
-            most = kib.unwrap_or(most);
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    (begun.elapsed(), most)
+    measured(Command::new(env!("CARGO_BIN_EXE_midcourse")).arg("backtest").arg(path))
 }
 
 fn main() {

@@ -13,49 +13,25 @@
     reason = "a benchmark that cannot go on stops, and prints what it found"
 )]
 
-use std::fmt::Write as _;
+mod generated;
+mod measured;
+
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use generated::{Dice, text};
+use measured::measured;
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 5;
 const SESSIONS: u64 = 1_000;
 const SESSION_BYTES: u64 = 500_000;
-
-/// A small random number generator with a fixed seed, so that the sessions are the same everywhere.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.0 >> 33) % sides
-    }
-
-    /// A random length of a tool result, distributed as in real runs of coding agents: half are
-    /// below 700 bytes, a tenth above 4 KB.
-    fn text(&mut self, prefix: &str) -> String {
-        let sizes = [60, 180, 320, 480, 700, 1_100, 1_700, 2_600, 4_000, 7_000];
-        let length = sizes[usize::try_from(self.roll(10)).unwrap()];
-        let mut text = prefix.to_owned();
-        while text.len() < length {
-            let (a, b) = (self.roll(10_000), self.roll(300));
-            let _ = match self.roll(4) {
-                0 => writeln!(text, "    let value_{a} = items.get({b}).map(|item| item.name());"),
-                1 => writeln!(text, "src/module_{b}.rs:{a}:9: warning: unused variable `x{a}`"),
-                2 => writeln!(text, "-rw-r--r-- 1 agent agent {a} Nov  3 08:12 file_{b}.txt"),
-                _ => writeln!(text, "2026-11-03T08:{:02}:07Z INFO worker {b} took {a} ms", b % 60),
-            };
-        }
-        text
-    }
-}
 
 /// Writes one session as Claude Code does: a line for each block of a response, and a line with the
 /// result of each call, which contains the result twice.
@@ -89,7 +65,7 @@ fn write_session(path: &Path, number: u64) {
             0..3 => ("Read", json!({"file_path": file, "offset": n * 40, "limit": 40})),
             3 => (
                 "Edit",
-                json!({"file_path": file, "old_string": dice.text("old"), "new_string": dice.text("new")}),
+                json!({"file_path": file, "old_string": text(&mut dice, "old"), "new_string": text(&mut dice, "new")}),
             ),
             4 => ("Bash", json!({"command": "cargo test", "description": "run the tests"})),
             _ => (
@@ -106,7 +82,7 @@ fn write_session(path: &Path, number: u64) {
             "stop_sequence": null, "usage": usage})
         };
         if dice.roll(3) == 0 {
-            let text = dice.text("I looked at it. ");
+            let text = text(&mut dice, "I looked at it. ");
             line(&mut dice, n, "assistant", response(json!({"type": "text", "text": text})), None);
         }
         line(
@@ -117,7 +93,8 @@ fn write_session(path: &Path, number: u64) {
             None,
         );
         let is_error = tool == "Bash" && input["command"] == "cargo test";
-        let text = dice.text(if is_error { "Exit code 101\nerror: test failed\n" } else { "" });
+        let text =
+            text(&mut dice, if is_error { "Exit code 101\nerror: test failed\n" } else { "" });
         let structured = match (tool, is_error) {
             (_, true) => json!(format!("Error: {text}")),
             ("Bash", _) => {
@@ -167,26 +144,8 @@ fn parse(files: &[PathBuf], threads: usize) -> Duration {
 
 /// Runs a command of midcourse on a folder. Returns the time and the peak memory in KiB.
 fn run(command: &str, folder: &Path, home: &Path) -> (Duration, u64) {
-    let begun = Instant::now();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_midcourse"))
-        .arg(command)
-        .arg(folder)
-        .env("MIDCOURSE_HOME", home)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let status = format!("/proc/{}/status", child.id());
-    let mut most = 0;
-    while child.try_wait().unwrap().is_none() {
-        if let Ok(text) = std::fs::read_to_string(&status) {
-            let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-            let kib = line.and_then(|line| line.trim().split(' ').next()?.parse().ok());
-            most = kib.unwrap_or(most);
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    (begun.elapsed(), most)
+    let mut midcourse = Command::new(env!("CARGO_BIN_EXE_midcourse"));
+    measured(midcourse.arg(command).arg(folder).env("MIDCOURSE_HOME", home))
 }
 
 fn main() {
