@@ -22,6 +22,7 @@ mod json_edit;
 mod log;
 #[cfg(feature = "ui")]
 mod page_data;
+mod percent_encoding;
 #[cfg(feature = "proxy")]
 mod proxy;
 mod run_settings;

@@ -11,6 +11,8 @@ use base64::prelude::BASE64_STANDARD;
 use hyper::Uri;
 use hyper::header::HeaderValue;
 
+use crate::percent_encoding::percent_decoded;
+
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct BaseUrl {
     /// The URL without credentials.
@@ -37,6 +39,19 @@ impl BaseUrl {
             );
         }
         Ok(Self { uri, credentials: credentials.to_owned() })
+    }
+
+    /// Parses a URL that may have a query. Returns the base URL, which has none, and the whole URL
+    /// without credentials.
+    pub(super) fn parse_with_query(url: &str) -> Result<(Self, Uri)> {
+        let Some((address, query)) = url.split_once('?') else {
+            let base = Self::parse(url)?;
+            let uri = base.uri.clone();
+            return Ok((base, uri));
+        };
+        let base = Self::parse(address)?;
+        let uri = format!("{}?{query}", base.uri).parse().context("invalid query")?;
+        Ok((base, uri))
     }
 
     pub(super) const fn uri(&self) -> &Uri {
@@ -105,20 +120,6 @@ fn hide_credentials(text: &str) -> String {
         Some((_, host)) => format!("{scheme}{separator}…@{host}"),
         None => text.to_owned(),
     }
-}
-
-fn percent_decoded(text: &str) -> Vec<u8> {
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let digits = after.get(..2).filter(|_| *first == b'%');
-        let byte = digits
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        decoded.push(byte.unwrap_or(*first));
-        rest = byte.and_then(|_| after.get(2..)).unwrap_or(after);
-    }
-    decoded
 }
 
 #[cfg(test)]

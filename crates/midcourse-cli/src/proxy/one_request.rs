@@ -26,13 +26,7 @@ pub(crate) fn request(url: &str, body: Option<String>) -> Result<String> {
 }
 
 async fn send(url: &str, body: Option<String>) -> Result<String> {
-    let (address, query) =
-        url.split_once('?').map_or((url, None), |(url, query)| (url, Some(query)));
-    let base = BaseUrl::parse(address)?;
-    let uri = match query {
-        Some(query) => format!("{}?{query}", base.uri()).parse().context("invalid query")?,
-        None => base.uri().clone(),
-    };
+    let (base, uri) = BaseUrl::parse_with_query(url)?;
     let method = if body.is_some() { Method::POST } else { Method::GET };
     let upstream = Upstream::new("", &base, &tls()?);
     let mut request = Request::builder().method(method).uri(uri);

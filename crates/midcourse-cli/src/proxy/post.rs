@@ -52,13 +52,7 @@ impl Poster {
         headers: &[(String, String)],
         timeout: Duration,
     ) -> Result<Self> {
-        let (address, query) =
-            url.split_once('?').map_or((url, None), |(url, query)| (url, Some(query)));
-        let base = BaseUrl::parse(address)?;
-        let uri = match query {
-            Some(query) => format!("{}?{query}", base.uri()).parse().context("invalid query")?,
-            None => base.uri().clone(),
-        };
+        let (base, uri) = BaseUrl::parse_with_query(url)?;
         let mut map = HeaderMap::new();
         map.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         if let Some(authorization) = base.authorization() {

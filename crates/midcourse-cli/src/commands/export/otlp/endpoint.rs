@@ -8,6 +8,7 @@ use std::fmt;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use super::Options;
+use crate::percent_encoding::percent_decoded;
 
 const PATH: &str = "/v1/traces";
 
@@ -58,7 +59,8 @@ impl Endpoint {
                 let Some((key, value)) = header.split_once('=') else {
                     bail!("invalid {name}; it must be NAME=VALUE, with commas between headers");
                 };
-                endpoint.set_header(key, &percent_decoded(value.trim()));
+                let value = percent_decoded(value.trim());
+                endpoint.set_header(key, &String::from_utf8_lossy(&value));
             }
         }
         for header in &options.header {
@@ -86,21 +88,6 @@ fn with_path(url: &str) -> String {
     let path = if address.ends_with(PATH) { "" } else { PATH };
     let query = query.map_or_else(String::new, |query| format!("?{query}"));
     format!("{address}{path}{query}")
-}
-
-/// Decodes `%20` and the like, as the standard wants it for headers in variables.
-fn percent_decoded(text: &str) -> String {
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let digits = after.get(..2).filter(|_| *first == b'%');
-        let byte = digits
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        decoded.push(byte.unwrap_or(*first));
-        rest = byte.and_then(|_| after.get(2..)).unwrap_or(after);
-    }
-    String::from_utf8_lossy(&decoded).into_owned()
 }
 
 #[cfg(test)]
