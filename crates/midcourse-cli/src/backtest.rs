@@ -84,8 +84,8 @@ pub(crate) struct BacktestReport {
     pub(crate) ended_at: Timestamp,
     /// What the whole run took.
     pub(crate) spent: Spent,
-    /// What came after the first message; `None` if no message was delivered.
-    pub(crate) after: Option<Spent>,
+    /// What came after the first message about a problem; `None` if there was none.
+    pub(crate) after_problem: Option<Spent>,
     pub(crate) steps: Vec<BacktestStep>,
 }
 
@@ -98,12 +98,21 @@ impl BacktestReport {
         self.deliveries().next()
     }
 
+    /// The first message that is not about a limit of the run, such as its deadline.
+    pub(crate) fn first_problem(&self) -> Option<BacktestDelivery<'_>> {
+        self.deliveries().find(|message| is_about_problem(message.delivery))
+    }
+
     /// How many tool calls, and how much time, came between the first delivered message and the end
     /// of the run; `None` if no message was delivered.
     pub(crate) fn after_first_delivery(&self) -> Option<(u64, Duration)> {
         let first = self.first_delivery()?;
         Some((self.calls.saturating_sub(first.call), self.ended_at.since(first.at)))
     }
+}
+
+fn is_about_problem(delivery: &Delivery) -> bool {
+    delivery.why().is_some_and(|why| !why.cause.is_limit())
 }
 
 /// Replays a run that was parsed from one line. `engine` must be new, because an engine keeps the
@@ -169,7 +178,7 @@ impl<E: BorrowMut<Engine>> Stepper<E> {
     }
 
     /// Passes on one record. `event` is the position of its event in the run, counted from 1.
-    /// Returns whether a message was delivered.
+    /// Returns whether a message about a problem was delivered.
     fn step(
         &mut self,
         event: usize,
@@ -184,12 +193,12 @@ impl<E: BorrowMut<Engine>> Stepper<E> {
         // the next sequence numbers, so the next payload is numbered after them.
         let last = step.records.last().map_or(seq, |record| record.seq);
         self.next_seq = last.saturating_add(1);
-        let has_delivery = !step.deliveries.is_empty();
+        let has_problem = step.deliveries.iter().any(is_about_problem);
         if step != Step::default() {
             let call = engine.trajectory().tool_call_count();
             self.steps.push(BacktestStep { event, call, seq, at, step });
         }
-        has_delivery
+        has_problem
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct RunBacktest {
     latest: Timestamp,
     events: usize,
     time: Duration,
-    spent_at_first_delivery: Option<Spent>,
+    spent_at_first_problem: Option<Spent>,
 }
 
 impl RunBacktest {
@@ -63,7 +63,7 @@ impl RunBacktest {
             latest: started_at,
             events: 0,
             time: Duration::ZERO,
-            spent_at_first_delivery: None,
+            spent_at_first_problem: None,
         };
         let start = TrajectoryPayload::RunStarted { identity: identity.clone() };
         run.stepper.step(0, started_at, start, None);
@@ -108,9 +108,9 @@ impl RunBacktest {
             }
             _ => {}
         }
-        let has_delivery = self.stepper.step(event, at, payload, decision_point);
-        if has_delivery && self.spent_at_first_delivery.is_none() {
-            self.spent_at_first_delivery = Some(self.spent());
+        let has_problem = self.stepper.step(event, at, payload, decision_point);
+        if has_problem && self.spent_at_first_problem.is_none() {
+            self.spent_at_first_problem = Some(self.spent());
         }
     }
 
@@ -137,14 +137,14 @@ impl RunBacktest {
             duration: self.latest.since(self.started_at),
             ended_at: self.latest,
             spent,
-            after: self.spent_at_first_delivery.map(|earlier| spent.since(earlier)),
+            after_problem: self.spent_at_first_problem.map(|earlier| spent.since(earlier)),
             steps: self.stepper.steps,
         }
     }
 }
 
-/// Whether the time before this event was not the agent's: it waited for the user, or was not
-/// running.
+/// Whether the agent did not work in the time before this event: it waited for the user, or it was
+/// not running.
 fn begins_after_a_pause(payload: &TrajectoryPayload) -> bool {
     match payload {
         TrajectoryPayload::Resumed => true,

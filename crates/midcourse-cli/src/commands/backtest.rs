@@ -256,7 +256,7 @@ fn run_line(report: &BacktestReport) -> Value {
         "skipped_events": report.skipped_events, "parse_error": report.parse_error,
         "parent_run_id": report.parent_run_id,
         "work_seconds": report.spent.time.as_secs_f64(), "tokens": report.spent.tokens,
-        "work_seconds_after_first_delivery": report.after.map(|after| after.time.as_secs_f64()),
-        "tokens_after_first_delivery": report.after.map(|after| after.tokens),
+        "work_seconds_after_problem": report.after_problem.map(|after| after.time.as_secs_f64()),
+        "tokens_after_problem": report.after_problem.map(|after| after.tokens),
     })
 }

@@ -120,7 +120,7 @@ fn a_backtest_without_arguments_finds_the_sessions_of_agents() {
         "no sessions found of codex",
         "at call 3 of 8; after it: 50 s of work, 5 calls",
         &format!("midcourse replay {}", path.display()),
-        "in 1 of 2 sessions (50 %), the first at call 3, after 35 s",
+        "a problem in 1 of 2 sessions (50 %), the first at call 3",
         "After it, that session took another 50 s of work, 5 calls",
         "Nothing was stored",
     ] {
@@ -135,6 +135,24 @@ fn a_backtest_without_arguments_finds_the_sessions_of_agents() {
     assert!(!user.data_dir().exists(), "a backtest stores nothing");
     let replayed = user.output(&["replay", path.to_str().unwrap()]);
     assert!(replayed.contains("8 calls, 8 failed") && replayed.contains("\"make\""), "{replayed}");
+}
+
+#[test]
+fn a_message_about_the_deadline_is_not_trouble() {
+    let user = User::new();
+    let events: Vec<Value> = (0..4)
+        .map(|n| {
+            json!({"kind": "tool", "tool": "bash", "args": {"command": format!("cat {n}.rs")},
+                   "result": format!("fn f{n}()"), "is_error": false, "t": n * 100})
+        })
+        .collect();
+    let run = json!({"run_id": "r", "deadline": 400, "events": events});
+    let file = user.0.path().join("runs.jsonl");
+    std::fs::write(&file, format!("{run}\n")).unwrap();
+    let lines = user.json(&["backtest", file.to_str().unwrap()]);
+    assert!(lines.iter().any(|line| line["cause"] == "deadline"), "{lines:?}");
+    let screen = user.output(&["backtest", file.to_str().unwrap()]);
+    assert!(screen.contains("sent no message about a problem in any of them"), "{screen}");
 }
 
 #[test]

@@ -133,6 +133,6 @@ fn find_agent_sessions(format: Option<&'static SessionFormat>) -> Result<Inputs>
     Ok(Inputs { list, data_dir: None, are_named: false, searched, without_sessions })
 }
 
-/// What the user may do after a first backtest.
+/// Next steps, printed below the overview of a backtest without arguments.
 pub(super) const NEXT_STEPS: &str = "Nothing was stored. `midcourse import PATH` keeps sessions. `midcourse install` lets midcourse \
      speak in the next ones.";

@@ -1,5 +1,6 @@
 //! What a backtest found, on one screen: how much the agents worked, in how many sessions midcourse
-//! would have spoken, what came after its first message, and the sessions with the most of that.
+//! would have spoken about a problem, what came after the first such message, and the sessions with
+//! the most of that. Messages about the deadline and budgets say nothing about trouble and are left out.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
@@ -78,11 +79,11 @@ impl Overview {
         self.spent.add(Spent { time, ..spent });
         let session = report.parent_run_id.as_ref().unwrap_or(&report.run_id);
         let hash = xxhash_rust::xxh3::xxh3_64(session.as_bytes());
-        *self.sessions.entry(hash).or_default() |= report.after.is_some();
+        *self.sessions.entry(hash).or_default() |= report.after_problem.is_some();
         let period = (report.started_at, report.ended_at);
         let wider = |known: (Timestamp, Timestamp)| (known.0.min(period.0), known.1.max(period.1));
         self.period = Some(self.period.map_or(period, wider));
-        if let Some(after) = report.after {
+        if let Some(after) = report.after_problem {
             let time = if is_child { Duration::ZERO } else { after.time };
             self.after.add(Spent { time, ..after });
             self.until_first.push(spent.since(after));
@@ -98,7 +99,7 @@ impl Overview {
         {
             return;
         }
-        let Some(first) = report.first_delivery() else { return };
+        let Some(first) = report.first_problem() else { return };
         let run = shell_quote(&report.run_id);
         let command = match path {
             None => format!("midcourse replay --run {run}"),
@@ -164,7 +165,7 @@ impl Overview {
         writeln!(out)?;
         let spoken = self.spoken();
         if spoken == 0 {
-            paragraph(out, "midcourse would have sent no message in any of them.")?;
+            paragraph(out, "midcourse would have sent no message about a problem in any of them.")?;
             return Ok(());
         }
         let of_all = percent((spoken, self.sessions.len().max(1)));
@@ -178,7 +179,7 @@ impl Overview {
         paragraph(
             out,
             &format!(
-                "midcourse would have sent a message in {} of {} ({of_all:.0} %), the first at call \
+                "midcourse would have sent a message about a problem in {} of {} ({of_all:.0} %), the first at call \
                  {}{after}{median}.",
                 words::grouped(u64::try_from(spoken).unwrap_or_default()),
                 sessions_text(u64::try_from(self.sessions.len()).unwrap_or_default()),
