@@ -139,8 +139,9 @@ enum Command {
     Ui(ui::Arguments),
     /// Export a run to a file that other programs, or `import`, can read.
     ///
-    /// Writes trajectory records as JSON lines, or with `--to atif` one document in Harbor's Agent
-    /// Trajectory Interchange Format. Importing either of them gives the same records.
+    /// Writes trajectory records as JSON lines, with `--to atif` one document in Harbor's Agent
+    /// Trajectory Interchange Format, or with `--to otlp` OpenTelemetry spans, which can also be sent
+    /// to an endpoint. Importing any of them gives the same records.
     Export(export::Arguments),
     /// Import runs from files.
     ///

@@ -2,9 +2,9 @@
 //! messages an experiment withheld at random.
 //!
 //! [`analyse`] is a pure function of the cases and their plans; `commands::report` reads both from
-//! the store. The analysis follows the plan that was recorded before the runs: it takes the first
-//! so many cases in the order of time, one of each run, and shows no result before all of them are
-//! decided. So it does not matter how often, or when, somebody looks.
+//! the store. The analysis follows the plan that was recorded before the runs: it takes the planned number
+//! of cases, the first ones in the order of time and one of each run, and shows no result before all
+//! of them are decided. So it does not matter how often, or when, somebody looks.
 
 mod interval;
 #[cfg(test)]

@@ -21,7 +21,7 @@ use midcourse::{
 pub(crate) use counts::{Counts, Fate};
 pub(crate) use document::{Part, for_each_part};
 pub(crate) use head::Head;
-pub(crate) use time::parse_time;
+pub(crate) use time::{LineTime, parse_time};
 
 /// The parts in which a reader gets its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +83,14 @@ impl Found {
     /// kind.
     pub(crate) fn count(&mut self, kind: &str, fate: Fate) {
         self.counts.add(kind, fate);
+    }
+
+    /// Counts a document that is invalid or cut off, if there was an error.
+    pub(crate) fn cut_off(&mut self, error: Option<serde_json::Error>) {
+        if let Some(error) = error {
+            let problem = format!("used only what comes before the error: {error}");
+            self.invalid("(document)", problem);
+        }
     }
 
     /// Counts a unit that could not be parsed to its end.

@@ -136,8 +136,8 @@ impl Engine {
     /// Withholds the messages about this share of problems from the agent, to measure the effect of
     /// messages; the default is [`Holdout::NONE`]. The caller finds them in [`Step::withheld`].
     ///
-    /// A problem is withheld by a hash of the run's id and the problem's cause, so ids of runs have
-    /// to differ. Only messages about a pattern that a detector reports are part of the experiment.
+    /// A hash of the run's id and the problem's cause decides whether its messages are withheld, so
+    /// runs must have different ids. Only messages about a pattern that a detector reports are part of the experiment.
     /// Messages about limits of the run, such as the deadline, are always delivered.
     #[must_use]
     pub const fn with_holdout(mut self, holdout: Holdout) -> Self {

@@ -42,7 +42,7 @@ pub(super) struct Arguments {
     json: bool,
 }
 
-/// `None` means that the format is recognised.
+/// `None`: recognise the format of each file.
 #[derive(Clone, Copy)]
 pub(super) struct FormatChoice(pub(super) Option<&'static SessionFormat>);
 

@@ -1,7 +1,7 @@
 //! ATIF, the Agent Trajectory Interchange Format of Harbor: one JSON document per run, with its
 //! subagents (docs/atif.md).
 //!
-//! `steps` turns records into steps, `document` writes what is around them. ATIF has no place for
+//! `steps` turns records into steps, `document` writes the other fields. ATIF has no place for
 //! everything that a record contains, so each step also has the records that it was made of, in
 //! `extra.midcourse`, without the texts that are in the step itself (`moved`). `read` restores these
 //! records, and makes events of the documents of other programs.

@@ -225,7 +225,7 @@ pub(super) fn usage_of(usage: &Value) -> Option<Usage> {
 
 /// A time: a date, or a number of seconds or milliseconds since 1970.
 pub(super) fn time_of(value: &Value) -> Option<Timestamp> {
-    /// A number from here on counts milliseconds.
+    /// Numbers of at least this size are milliseconds, smaller ones are seconds.
     const MIN_MILLISECONDS: f64 = 1e11;
     if let Value::String(date) = value {
         return parse_time(date);

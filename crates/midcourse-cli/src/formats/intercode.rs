@@ -40,9 +40,7 @@ impl SessionReader for Reader {
                 Err(error) => found.invalid("(run)", error),
             }
         });
-        if let Some(error) = error {
-            found.invalid("(document)", format!("used only what comes before the error: {error}"));
-        }
+        found.cut_off(error);
     }
 }
 

@@ -57,9 +57,7 @@ impl SessionReader for Reader {
                 Err(error) => found.invalid("(message)", error),
             },
         });
-        if let Some(error) = error {
-            found.invalid("(document)", format!("used only what comes before the error: {error}"));
-        }
+        found.cut_off(error);
         if messages.is_empty() {
             found.count("(no messages)", Fate::Unknown);
             found.problem.get_or_insert_with(|| "the trajectory has no messages".to_owned());

@@ -104,9 +104,7 @@ impl SessionReader for Reader {
         if !messages.is_empty() {
             record(&Map::new(), messages, None, &mut self.file, found);
         }
-        if let Some(error) = error.filter(|_| !has_conversations) {
-            found.invalid("(document)", format!("used only what comes before the error: {error}"));
-        }
+        found.cut_off(error.filter(|_| !has_conversations));
     }
 
     fn end(&mut self, found: &mut Found) {
@@ -171,7 +169,8 @@ struct Chat {
 }
 
 impl Chat {
-    /// Maximum number of messages that wait. More are a run, whoever wrote them.
+    /// Maximum number of messages that wait for a sign of an agent. A longer conversation is recorded
+    /// without one.
     const MAX_WAITING: usize = 100;
 
     /// Adds a message. `fields` are those of its conversation or, in a file with one message per

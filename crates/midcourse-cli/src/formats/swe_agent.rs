@@ -114,9 +114,7 @@ impl Reader {
             Part::Field("environment", _) => found.count("environment", Fate::Ignored),
             Part::Field(name, _) => found.count(name, Fate::Unknown),
         });
-        if let Some(error) = error {
-            found.invalid("(document)", format!("used only what comes before the error: {error}"));
-        }
+        found.cut_off(error);
         let has_steps = !parts.steps.is_empty() || parts.history.has_responses();
         if has_steps {
             self.record(parts, found);

@@ -33,9 +33,7 @@ impl SessionReader for Reader {
     fn read(&mut self, bytes: &[u8], found: &mut Found) {
         let document = String::from_utf8_lossy(bytes);
         let error = for_each_element(&document, |element| self.read_run(element, found));
-        if let Some(error) = error {
-            found.invalid("(document)", format!("used only what comes before the error: {error}"));
-        }
+        found.cut_off(error);
     }
 }
 

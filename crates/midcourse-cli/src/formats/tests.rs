@@ -1,4 +1,5 @@
-//! Tests of all readers of benchmark and framework files, on the real files in `testdata/sessions`.
+//! Tests of the readers of benchmark and framework files, on the real files in `testdata/sessions`.
+//! What all formats have in common is tested in `session_format`.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -6,7 +7,6 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 use midcourse::{AgentMessage, Event, FactKey, Timestamp, TrajectoryPayload, Usage};
-use proptest::prelude::*;
 
 use crate::session_file::SessionFile;
 use crate::session_format::{FileReport, SessionFormat, read_stream};
@@ -126,22 +126,6 @@ fn kind_counts(report: &FileReport, kind: &str) -> (u64, u64, u64, u64) {
 }
 
 #[test]
-fn every_file_is_recognised_and_read_completely() {
-    for format in FORMATS {
-        for path in files(format) {
-            let (events, report) = read_bytes(&path, &fs::read(&path).unwrap(), None);
-            assert_eq!(report.format.name, format, "{}", path.display());
-            let total = report.counts.total();
-            assert_eq!((total.unknown, total.invalid), (0, 0), "{}: {report:?}", path.display());
-            assert!(total.used + total.ignored > 0);
-            for event in &events {
-                assert!(event.fact.is_some(), "{event:?}");
-            }
-        }
-    }
-}
-
-#[test]
 fn what_is_read_from_each_file() {
     let mut found = Vec::new();
     for format in FORMATS {
@@ -159,19 +143,6 @@ fn identities(events: &[Event]) -> Vec<(String, &'static str, Option<FactKey>)> 
     let identity =
         |event: &Event| (event.run.run_id.to_string(), event.payload.kind(), event.fact.clone());
     events.iter().map(identity).collect()
-}
-
-#[test]
-fn no_two_records_of_a_file_have_the_same_key() {
-    for format in FORMATS {
-        for path in files(format) {
-            let (events, _) = read_bytes(&path, &fs::read(&path).unwrap(), None);
-            let mut seen = HashSet::new();
-            for identity in identities(&events) {
-                assert!(seen.insert(identity.clone()), "{}: {identity:?}", path.display());
-            }
-        }
-    }
 }
 
 /// A file that is cut off after a fraction of its length, as if it were still being written.
@@ -266,122 +237,4 @@ fn a_zip_bomb_does_not_use_up_the_memory() {
     assert!(events.is_empty());
     assert_eq!(kind_counts(&report, "sample"), (0, 0, 0, 1));
     assert!(report.problems[0].1.contains("larger than the limit of 256 MiB"), "{report:?}");
-}
-
-/// Changes some bytes of a file, and removes or repeats a part of it.
-fn mutated() -> impl Strategy<Value = (usize, Vec<u8>)> {
-    let files: Vec<_> = FORMATS.iter().map(|format| files(format)).collect();
-    let count = FORMATS.len();
-    let edit = (any::<prop::sample::Index>(), any::<u8>());
-    let part = (any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<bool>());
-    (0..count, any::<prop::sample::Index>(), prop::collection::vec(edit, 0..20), part).prop_map(
-        move |(format, file, edits, (from, to, is_repeated))| {
-            let mut bytes = fs::read(file.get(&files[format])).unwrap();
-            for (at, byte) in edits {
-                let at = at.index(bytes.len());
-                bytes[at] = byte;
-            }
-            let (from, to) = (from.index(bytes.len()), to.index(bytes.len()));
-            let (from, to) = (from.min(to), from.max(to));
-            if is_repeated {
-                let part = bytes[from..to].to_vec();
-                bytes.splice(to..to, part);
-            } else if to - from < bytes.len() / 2 {
-                bytes.drain(from..to);
-            }
-            (format, bytes)
-        },
-    )
-}
-
-fn check_any_bytes(format: &str, bytes: &[u8]) {
-    if bytes.trim_ascii().is_empty() {
-        return;
-    }
-    let (events, report) = read_bytes(Path::new("any.json"), bytes, Some(format));
-    // Zipped files are larger when unpacked.
-    let limit = if bytes.starts_with(b"PK") { bytes.len() * 100 } else { bytes.len() };
-    assert!(events.len() <= limit, "{} records", events.len());
-    let total = report.counts.total();
-    let is_counted = total.used + total.ignored + total.unknown + total.invalid > 0;
-    assert!(is_counted || !report.problems.is_empty(), "nothing is left out without a word");
-    assert_eq!(read_bytes(Path::new("any.json"), bytes, Some(format)).0, events);
-}
-
-proptest! {
-    #[test]
-    fn mutated_files_are_read_without_panic((format, bytes) in mutated()) {
-        check_any_bytes(FORMATS[format], &bytes);
-    }
-
-    #[test]
-    fn any_bytes_are_read_without_panic(
-        format in 0..FORMATS.len(),
-        bytes in prop::collection::vec(any::<u8>(), 0..300),
-        is_zip in any::<bool>(),
-    ) {
-        let beginning: &[u8] = if is_zip { b"PK\x03\x04" } else { b"" };
-        check_any_bytes(FORMATS[format], &[beginning, &bytes].concat());
-    }
-
-    #[test]
-    fn any_json_is_read_without_panic(format in 0..FORMATS.len(), text in json()) {
-        check_any_bytes(FORMATS[format], text.as_bytes());
-    }
-}
-
-/// JSON with the names of fields that readers look for, and any values.
-fn json() -> impl Strategy<Value = String> {
-    const NAMES: [&str; 24] = [
-        "messages",
-        "role",
-        "content",
-        "tool_calls",
-        "id",
-        "function",
-        "name",
-        "arguments",
-        "traj",
-        "task_id",
-        "history",
-        "trajectory",
-        "action",
-        "observation",
-        "info",
-        "extra",
-        "samples",
-        "eval",
-        "events",
-        "turn_history",
-        "actions",
-        "observations",
-        "rewards",
-        "attempts",
-    ];
-    let text = prop::sample::select(vec![
-        "user",
-        "assistant",
-        "tool",
-        "system",
-        "exit",
-        "",
-        "submit",
-        "```bash\nls\n```",
-        "a",
-    ]);
-    let leaf = prop_oneof![
-        Just(serde_json::Value::Null),
-        any::<bool>().prop_map(Into::into),
-        any::<f64>().prop_map(Into::into),
-        text.prop_map(Into::into),
-    ];
-    let value = leaf.prop_recursive(6, 60, 8, |inner| {
-        let name = prop::sample::select(NAMES.to_vec()).prop_map(str::to_owned);
-        prop_oneof![
-            prop::collection::vec(inner.clone(), 0..5).prop_map(serde_json::Value::Array),
-            prop::collection::vec((name, inner), 0..6)
-                .prop_map(|fields| serde_json::Value::Object(fields.into_iter().collect())),
-        ]
-    });
-    value.prop_map(|value| value.to_string())
 }

@@ -52,9 +52,8 @@ impl SessionReader for Reader {
                 Err(error) => found.invalid("(message)", error),
             },
         });
-        if let Some(error) = &error {
-            found.invalid("(document)", format!("used only what comes before the error: {error}"));
-        }
+        let is_whole = error.is_none();
+        found.cut_off(error);
         if history.is_empty() {
             return found.count("(no history)", Fate::Unknown);
         }
@@ -71,7 +70,7 @@ impl SessionReader for Reader {
             is_first = false;
         }
         let is_correct = fields.get("is_correct").or_else(|| fields.get("is_corrected"));
-        if let Some(is_correct) = is_correct.and_then(Value::as_bool).filter(|_| error.is_none()) {
+        if let Some(is_correct) = is_correct.and_then(Value::as_bool).filter(|_| is_whole) {
             run.end(if is_correct { RunOutcome::Completed } else { RunOutcome::Failed }, found);
         }
     }

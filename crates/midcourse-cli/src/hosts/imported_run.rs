@@ -59,7 +59,7 @@ impl ImportedRuns {
     }
 }
 
-/// Facts that a file has told already, for files that tell some of them several times.
+/// Facts that were already read, for files that repeat some of them.
 #[derive(Default)]
 pub(super) struct Seen(HashSet<u64>);
 

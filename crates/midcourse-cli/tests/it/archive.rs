@@ -130,30 +130,6 @@ fn an_export_imports_without_loss_any_number_of_times() {
     assert_eq!(summary(&original).calls, summary(&copy).calls);
 }
 
-/// Each session file in `testdata`: importing it again adds nothing, and its runs keep all their
-/// records when they are exported and imported into another store.
-#[test]
-fn runs_of_other_programs_are_imported_once_and_exported_without_loss() {
-    let place = TempStore::new();
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/sessions");
-    let first = midcourse(&place, &["import", folder, "--json"], "").remove(0);
-    let new = first["new"].as_u64().unwrap();
-    assert!(new > 0 && first["runs"].as_u64().unwrap() > 0, "{first}");
-    // A session of opencode is there in three forms.
-    let twice = first["duplicate"].as_u64().unwrap();
-    check_counts(&first, [new, twice, 0, 0, 0]);
-    let again = midcourse(&place, &["import", folder, "--json"], "").remove(0);
-    check_counts(&again, [0, new + twice, 0, 0, 0]);
-
-    let records = export(&place);
-    // The store itself made the first record of a parent whose subagent came first.
-    let stored = records.len() as u64;
-    assert!(stored >= new);
-    let copy = TempStore::new();
-    check_counts(&import(&copy, &records), [stored, 0, 0, 0, 0]);
-    assert_eq!(export(&copy), records);
-}
-
 #[test]
 fn records_with_missing_seqs_are_renumbered_and_not_imported_twice() {
     let place = TempStore::new();

@@ -264,7 +264,7 @@ fn harbors_validator_accepts_exports_and_samples() {
     for run in ["rich", "r"] {
         files.extend(VERSIONS.map(|version| export(&user, run, version)));
     }
-    let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/atif");
+    let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/sessions/atif");
     let samples = std::fs::read_dir(samples).unwrap().map(|entry| entry.unwrap().path());
     files.extend(samples.filter(|path| path.extension().is_some_and(|ending| ending == "json")));
     assert_eq!(files.len(), 13);

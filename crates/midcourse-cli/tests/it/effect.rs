@@ -169,7 +169,7 @@ fn an_effect_of_known_size_is_found() {
     let later = object(&place);
     assert_eq!((&later["plans"][0]["effect"], &later["plans"][0]["later"]), (effect, &json!(1)));
 
-    // People see that messages were withheld.
+    // Commands show to people that messages were withheld.
     let withheld = output(&place, &["show", "run-0", "--said"]);
     let delivered = output(&place, &["show", "run-1", "--said"]);
     assert!(format!("{withheld}{delivered}").contains("withheld"), "{withheld}{delivered}");

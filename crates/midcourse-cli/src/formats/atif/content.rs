@@ -1,7 +1,7 @@
 //! Contents of messages and results as ATIF has them: a text, or a list of parts.
 //!
-//! An image part refers to a file or a URL. An image that a record contains itself becomes a part
-//! of text that says so; the record in `extra` has its data.
+//! In ATIF, an image part refers to a file or a URL and cannot contain the image. So an image whose
+//! data is in the record becomes a text part that says so; the data stays in the record in `extra`.
 
 use midcourse::{ImageContent, ToolResultBlock, UserBlock, UserContent};
 use serde_json::{Value, json};

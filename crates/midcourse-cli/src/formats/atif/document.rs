@@ -1,4 +1,4 @@
-//! What is around the steps of a trajectory: the fields before them, and those after them.
+//! The fields of a trajectory before and after its steps.
 //!
 //! The steps are written one by one between `opening` and `closing`, and the trajectories of
 //! subagents after them, so that a document need not fit into memory.

@@ -2,7 +2,7 @@
 //!
 //! `shorten` replaces each such value by an empty text, and notes the place of the value in the
 //! record's payload and in the step, both as JSON pointers. `restore` puts the values back. Both limit
-//! how often a value is used, so that a short document cannot become long records.
+//! how often a value is used, so that a short document cannot expand to long records.
 
 use std::collections::HashMap;
 
@@ -21,11 +21,12 @@ const MAX_USES: u32 = 2;
 /// be inside each other.
 const MAX_GROWTH: usize = 4;
 
-/// The values of one step that records may refer to, with their places.
+/// The texts and arguments in one step that its records can refer to, each with its JSON pointer.
 #[derive(Default)]
 pub(super) struct StepValues {
     texts: HashMap<String, Place>,
-    /// By their JSON, because objects with another order of fields are equal.
+    /// Keyed by JSON text: objects that differ only in the order of their fields are equal as values,
+    /// but must be restored in their own order.
     arguments: HashMap<String, Place>,
 }
 

@@ -1,8 +1,8 @@
 //! Reads ATIF documents, versions 1.0 to 1.8, and newer ones as far as they are known.
 //!
-//! A document is a trajectory with its subagents, or a list of trajectories. One that midcourse
-//! wrote gives the records that it was made of (`own`); any other one becomes events (`foreign`). A
-//! document that is cut off is read as far as it goes. Importing it again adds nothing.
+//! A document is a trajectory with its subagents, or a list of trajectories. From a document that
+//! midcourse wrote, `own` restores the original records; `foreign` converts any other document to
+//! events. A document that is cut off is read as far as it goes. Importing it again adds nothing.
 
 mod content;
 mod foreign;
@@ -193,7 +193,7 @@ impl Reader {
             let position = subagents.map_or(0, |position| position.saturating_add(1));
             return self.read_child(child, &child_place(position), found);
         }
-        found.invalid("(document)", format!("used only what comes before the error: {error}"));
+        found.cut_off(Some(error));
     }
 
     fn read_child(&self, trajectory: &str, place: &Place, found: &mut Found) {

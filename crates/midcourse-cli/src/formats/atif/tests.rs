@@ -1,5 +1,5 @@
 //! Properties of ATIF documents: they follow the rules of the format, contain every record exactly
-//! once, and can be read from any bytes. Samples of every version are in `testdata/atif`.
+//! once, and can be read from any bytes. Samples of every version are in `testdata/sessions/atif`.
 
 mod bytes;
 mod generated;

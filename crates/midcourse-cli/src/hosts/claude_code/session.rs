@@ -19,7 +19,7 @@ use super::super::payload::{prompt, tool_ended};
 use super::super::session_run;
 use super::super::tool_result::tool_result;
 use super::decode::GENERATED_PROMPTS;
-use crate::session_file::{Fate, Found, Head, RunEvents, SessionFile, SessionReader, parse_time};
+use crate::session_file::{Fate, Found, Head, LineTime, RunEvents, SessionFile, SessionReader};
 use response::OpenResponse;
 use wire::{BlockWire, LineWire, MessageWire, blocks, compaction_trigger, text_of, usage_of};
 
@@ -74,17 +74,15 @@ pub(crate) fn recognises(head: &Head<'_>) -> bool {
 }
 
 pub(crate) fn reader(file: &SessionFile<'_>) -> Box<dyn SessionReader> {
-    Box::new(Reader { file_time: file.modified, runs: Vec::new(), latest_run: 0, latest: None })
+    Box::new(Reader { time: LineTime::new(file), runs: Vec::new(), latest_run: 0 })
 }
 
 struct Reader {
-    file_time: Timestamp,
+    time: LineTime,
     /// The runs of this file.
     runs: Vec<Run>,
     /// Position of the run of the latest line: most lines belong to the same run as the line before.
     latest_run: usize,
-    /// Time of the latest line, for lines without one.
-    latest: Option<Timestamp>,
 }
 
 /// What has to be remembered of a run to understand its next line.
@@ -118,9 +116,7 @@ impl SessionReader for Reader {
         if IGNORED_TYPES.contains(&&*line.kind) {
             return found.count(&line.kind, Fate::Ignored);
         }
-        let at = line.timestamp.as_deref().and_then(parse_time);
-        let at = at.or(self.latest).unwrap_or(self.file_time);
-        self.latest = Some(at);
+        let at = self.time.of_line(line.timestamp.as_deref());
         let Some(session) = line.session_id.as_deref().filter(|id| !id.is_empty()) else {
             return found.count(&line.kind, Fate::Unknown);
         };

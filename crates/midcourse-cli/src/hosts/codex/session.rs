@@ -23,7 +23,7 @@ use super::super::tool_result::tool_result;
 use super::super::{Host, session_run};
 use super::decode::{add_exit_code, interruption, unreported_end, user_prompt};
 use super::rollout::{UsageWire, full_name, named_as_in_hooks, shell_script};
-use crate::session_file::{Fate, Found, Head, SessionFile, SessionReader, parse_time};
+use crate::session_file::{Fate, Found, Head, LineTime, SessionFile, SessionReader};
 use kinds::{IGNORED_EVENTS, IGNORED_ITEMS, INJECTED_TEXTS, ITEMS, LINES};
 use wire::{EventWire, ItemWire, LineWire, MetaWire, TokenUsageWire, TurnContextWire, texts};
 
@@ -49,11 +49,10 @@ pub(crate) fn reader(file: &SessionFile<'_>) -> Box<dyn SessionReader> {
     let start = stem.len().checked_sub(ID_LEN).filter(|_| is_rollout);
     let id = start.and_then(|start| stem.get(start..));
     Box::new(Reader {
-        file_time: file.modified,
+        time: LineTime::new(file),
         id_from_name: id.unwrap_or(&stem).to_owned(),
         run: None,
         line: 0,
-        latest: None,
         exit_codes: HashMap::new(),
         has_usage_records: false,
         total_usage: None,
@@ -62,14 +61,13 @@ pub(crate) fn reader(file: &SessionFile<'_>) -> Box<dyn SessionReader> {
 }
 
 struct Reader {
-    file_time: Timestamp,
+    time: LineTime,
     /// The id of the session, if no line has it.
     id_from_name: String,
     run: Option<ImportedRun>,
     /// Number of the line, from 1. Lines are only ever added to a rollout, so it identifies an event
     /// that has no id.
     line: u64,
-    latest: Option<Timestamp>,
     /// Exit codes of calls that have no result yet, by call id.
     exit_codes: HashMap<String, i64>,
     /// Whether the rollout has the tokens of each response. Otherwise `token_count` is used.
@@ -86,9 +84,7 @@ impl SessionReader for Reader {
             Ok(line) => line,
             Err(error) => return found.invalid("(invalid line)", error),
         };
-        let at = line.timestamp.as_deref().and_then(parse_time);
-        let at = at.or(self.latest).unwrap_or(self.file_time);
-        self.latest = Some(at);
+        let at = self.time.of_line(line.timestamp.as_deref());
         if let Err(error) = self.read_line(&line, bytes, at, found) {
             let kind = if line.kind.is_empty() { "(no type)" } else { &line.kind };
             found.invalid(kind, error);

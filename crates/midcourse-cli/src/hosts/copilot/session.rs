@@ -14,7 +14,7 @@ use super::super::Host;
 use super::super::imported_run::{Call, Description, ImportedRun, ImportedRuns, Seen};
 use super::super::payload::tool_ended;
 use super::decode::without_shell_id;
-use crate::session_file::{Fate, Found, Head, SessionFile, SessionReader, parse_time};
+use crate::session_file::{Fate, Found, Head, LineTime, SessionFile, SessionReader};
 
 /// Types of events that contain nothing to record, or only what other events contain too.
 const IGNORED_TYPES: [&str; 28] = [
@@ -62,20 +62,18 @@ pub(crate) fn reader(file: &SessionFile<'_>) -> Box<dyn SessionReader> {
     let folder = file.path.parent().and_then(|folder| folder.file_name());
     let folder = folder.map(|name| name.to_string_lossy().into_owned());
     Box::new(Reader {
-        file_time: file.modified,
+        time: LineTime::new(file),
         session: folder.filter(|name| !name.is_empty()).unwrap_or_else(|| file.stem()),
         runs: ImportedRuns::default(),
-        latest: None,
         seen: Seen::default(),
     })
 }
 
 struct Reader {
-    file_time: Timestamp,
+    time: LineTime,
     /// The id of the session: the name of the folder, until an event has the id.
     session: String,
     runs: ImportedRuns,
-    latest: Option<Timestamp>,
     /// Calls that have begun.
     seen: Seen,
 }
@@ -181,9 +179,7 @@ impl SessionReader for Reader {
             Ok(line) => line,
             Err(error) => return found.invalid("(invalid line)", error),
         };
-        let at = line.timestamp.as_deref().and_then(parse_time);
-        let at = at.or(self.latest).unwrap_or(self.file_time);
-        self.latest = Some(at);
+        let at = self.time.of_line(line.timestamp.as_deref());
         match self.read_event(&line, bytes, at, found) {
             Ok(fate) => found.count(&line.kind, fate),
             Err(error) => found.invalid(&line.kind, error),

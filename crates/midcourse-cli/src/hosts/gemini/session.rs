@@ -18,7 +18,7 @@ use super::super::{Host, session_run};
 use super::decode::without_hook_context;
 use super::transcript::TokensWire;
 use crate::session_file::{
-    Fate, Found, Head, Part, SessionFile, SessionReader, for_each_part, parse_time,
+    Fate, Found, Head, LineTime, Part, SessionFile, SessionReader, for_each_part, parse_time,
 };
 
 /// Beginnings of texts that Gemini CLI adds to a conversation in the name of the user.
@@ -52,26 +52,24 @@ pub(crate) fn recognises(head: &Head<'_>) -> bool {
 pub(crate) fn reader(file: &SessionFile<'_>) -> Box<dyn SessionReader> {
     let folder = file.path.parent().and_then(|folder| folder.file_name());
     Box::new(Reader {
-        file_time: file.modified,
+        time: LineTime::new(file),
         session: None,
         id_from_name: file.stem(),
         folder: folder.map(|name| name.to_string_lossy().into_owned()),
         run: None,
-        latest: None,
         open_id: None,
         seen: Seen::default(),
     })
 }
 
 struct Reader {
-    file_time: Timestamp,
+    time: LineTime,
     session: Option<SessionWire>,
     /// The id of the session, if no line has it.
     id_from_name: String,
     /// Name of the folder, which for a subagent is the id of its parent's session.
     folder: Option<String>,
     run: Option<ImportedRun>,
-    latest: Option<Timestamp>,
     /// Id of the response that is read.
     open_id: Option<String>,
     seen: Seen,
@@ -170,7 +168,7 @@ impl SessionReader for Reader {
             // A document, or one that is cut off.
             Ok(LineWire { messages: Some(_), .. }) | Err(_) => self.read_document(bytes, found),
             Ok(_) => {
-                let (at, key) = (self.latest.unwrap_or(self.file_time), self.id_from_name.clone());
+                let (at, key) = (self.time.latest(), self.id_from_name.clone());
                 self.run(at, found).unread(at, &key, bytes, found);
                 found.count("(no type)", Fate::Unknown);
             }
@@ -220,9 +218,7 @@ impl Reader {
             Ok(wire) => wire,
             Err(error) => return found.invalid("(invalid message)", error),
         };
-        let at = wire.timestamp.as_deref().and_then(parse_time);
-        let at = at.or(self.latest).unwrap_or(self.file_time);
-        self.latest = Some(at);
+        let at = self.time.of_line(wire.timestamp.as_deref());
         let kind = wire.kind.clone();
         let fate = match kind.as_str() {
             "gemini" => self.read_response(wire, at, found),

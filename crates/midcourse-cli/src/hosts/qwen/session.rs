@@ -15,7 +15,7 @@ use super::super::imported_run::{Call, Description, ImportedRun, ImportedRuns};
 use super::super::payload::{prompt, tool_ended};
 use super::decode::GENERATED_PROMPTS;
 use super::transcript::UsageWire;
-use crate::session_file::{Fate, Found, Head, SessionFile, SessionReader, parse_time};
+use crate::session_file::{Fate, Found, Head, LineTime, SessionFile, SessionReader};
 
 pub(crate) fn recognises(head: &Head<'_>) -> bool {
     let is_line = |line: &serde_json::Map<String, Value>| {
@@ -28,13 +28,12 @@ pub(crate) fn recognises(head: &Head<'_>) -> bool {
 }
 
 pub(crate) fn reader(file: &SessionFile<'_>) -> Box<dyn SessionReader> {
-    Box::new(Reader { file_time: file.modified, runs: ImportedRuns::default(), latest: None })
+    Box::new(Reader { time: LineTime::new(file), runs: ImportedRuns::default() })
 }
 
 struct Reader {
-    file_time: Timestamp,
+    time: LineTime,
     runs: ImportedRuns,
-    latest: Option<Timestamp>,
 }
 
 #[derive(Deserialize)]
@@ -109,9 +108,7 @@ impl SessionReader for Reader {
             Ok(line) => line,
             Err(error) => return found.invalid("(invalid line)", error),
         };
-        let at = line.timestamp.as_deref().and_then(parse_time);
-        let at = at.or(self.latest).unwrap_or(self.file_time);
-        self.latest = Some(at);
+        let at = self.time.of_line(line.timestamp.as_deref());
         let kind = match &line.subtype {
             Some(subtype) => format!("{} {subtype}", line.kind),
             None => line.kind.to_string(),

@@ -8,15 +8,15 @@ use serde_json::json;
 use super::read;
 
 const SAMPLES: [&str; 9] = [
-    include_str!("../../../../../../testdata/atif/v1.0.json"),
-    include_str!("../../../../../../testdata/atif/v1.1.json"),
-    include_str!("../../../../../../testdata/atif/v1.2.json"),
-    include_str!("../../../../../../testdata/atif/v1.3.json"),
-    include_str!("../../../../../../testdata/atif/v1.4.json"),
-    include_str!("../../../../../../testdata/atif/v1.5.json"),
-    include_str!("../../../../../../testdata/atif/v1.6.json"),
-    include_str!("../../../../../../testdata/atif/v1.7.json"),
-    include_str!("../../../../../../testdata/atif/v1.8.json"),
+    include_str!("../../../../../../testdata/sessions/atif/v1.0.json"),
+    include_str!("../../../../../../testdata/sessions/atif/v1.1.json"),
+    include_str!("../../../../../../testdata/sessions/atif/v1.2.json"),
+    include_str!("../../../../../../testdata/sessions/atif/v1.3.json"),
+    include_str!("../../../../../../testdata/sessions/atif/v1.4.json"),
+    include_str!("../../../../../../testdata/sessions/atif/v1.5.json"),
+    include_str!("../../../../../../testdata/sessions/atif/v1.6.json"),
+    include_str!("../../../../../../testdata/sessions/atif/v1.7.json"),
+    include_str!("../../../../../../testdata/sessions/atif/v1.8.json"),
 ];
 
 fn events(document: &str) -> Vec<Event> {

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-/// Attributes whose value is a whole, even if it is an object.
+/// Attributes whose value is not split into single attributes, even if it is an object.
 const WHOLE: [&str; 12] = [
     "gen_ai.input.messages",
     "gen_ai.output.messages",

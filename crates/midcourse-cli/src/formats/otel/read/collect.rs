@@ -88,7 +88,7 @@ pub(super) struct ReadEvent {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ReadStatus {
-    /// Nobody said whether it failed.
+    /// The span does not say whether it failed.
     Unset,
     Ok,
     Error(String),

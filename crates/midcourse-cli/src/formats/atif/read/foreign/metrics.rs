@@ -1,4 +1,4 @@
-//! Tokens and costs in ATIF. The tokens of a prompt include those that a cache had.
+//! Tokens and costs in ATIF, whose prompt tokens include cached tokens.
 
 use midcourse::Usage;
 use serde_json::Value;
