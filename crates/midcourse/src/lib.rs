@@ -73,14 +73,15 @@ pub use sink::{
     TrajectorySink, Writing,
 };
 pub use store::{
-    Backlog, Backup, Batch, Cursor, Deleted, Durability, Entry, EntryFilter, EntryOrder, Finding,
-    Findings, Head, Imported, Importer, Ingested, Intake, Link, ListedRun, MessageCounts, Outline,
-    OutlineChanges, OutlineStep, PatternCount, Period, PeriodRuns, PeriodTotals, PeriodUsage,
-    RecordAtSeq, RecordOfRun, RedactedRun, Repaired, RepairedRun, Restored, RunCursor, RunFilter,
-    RunKey, RunOrder, RunSummary, RunTableQuery, SearchFilter, SearchHit, SearchIndex, SearchWords,
-    Spilled, StepKind, StepState, Store, StoreError, StoreSettings, StoreWriter, StoredRecord,
-    SummaryState, SyncedEngine, TableRun, Trouble, has_spilled, ingest, is_kept_in_memory,
-    spill_event,
+    Backlog, Backup, Batch, BrokenChain, ChainBody, ChainEntry, ChainError, ChainLimit, ChainPart,
+    ChainPosition, ChainRecord, ChainReport, Cursor, Deleted, Durability, Entry, EntryFilter,
+    EntryOrder, Finding, Findings, Head, Imported, Importer, Ingested, Intake, Link, ListedRun,
+    MessageCounts, Outline, OutlineChanges, OutlineStep, PatternCount, Period, PeriodRuns,
+    PeriodTotals, PeriodUsage, RecordAtSeq, RecordOfRun, RedactedRun, Repaired, RepairedRun,
+    Restored, RunCursor, RunFilter, RunHeader, RunKey, RunOrder, RunSummary, RunTableQuery,
+    SearchFilter, SearchHit, SearchIndex, SearchWords, Spilled, StepKind, StepState, Store,
+    StoreError, StoreSettings, StoreWriter, StoredRecord, SummaryState, SyncedEngine, TableRun,
+    Trouble, has_spilled, ingest, is_kept_in_memory, spill_event,
 };
 
 pub use midcourse_core::*;

@@ -38,6 +38,7 @@ mod repair;
 mod replace;
 mod report;
 mod restore;
+mod run_copy;
 mod run_counts;
 mod run_list;
 mod run_table;
@@ -74,6 +75,10 @@ pub use read::{RecordAtSeq, RunKey, StoredRecord};
 pub use redact_run::RedactedRun;
 pub use repair::{Repaired, RepairedRun};
 pub use restore::Restored;
+pub use run_copy::{
+    BrokenChain, ChainBody, ChainEntry, ChainError, ChainLimit, ChainPart, ChainPosition,
+    ChainRecord, ChainReport, RunHeader,
+};
 pub use run_list::{ListedRun, RunCursor, RunFilter};
 pub use run_table::{RunOrder, RunTableQuery, TableRun};
 pub use runs::{RunSummary, SummaryState};

@@ -28,7 +28,7 @@ pub struct Head {
 impl Head {
     /// Whether this is the head of a run with this many records and this last link.
     pub(super) fn is(&self, records: u64, link: &Link) -> bool {
-        self.records == records && self.link == hex(link)
+        self.records == records && self.link == link.to_string()
     }
 }
 
@@ -39,11 +39,7 @@ impl Store {
         Ok(head.map(|head| Head {
             run_id: run_id.clone(),
             records: u64::try_from(head.next_seq).unwrap_or_default(),
-            link: hex(&head.link),
+            link: head.link.to_string(),
         }))
     }
-}
-
-fn hex(link: &Link) -> String {
-    blake3::Hash::from_bytes(*link.as_bytes()).to_hex().to_string()
 }

@@ -6,10 +6,34 @@
 //! (8 bytes, little endian). Numbers are hashed as decimal text; an absent optional field is hashed
 //! as an empty field. Anybody with the database and BLAKE3 can check the chain without midcourse.
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 /// One hash of a run's hash chain. It covers a stored record and everything before it in the run,
 /// or a further report of an event that already has a record and everything before that report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link([u8; 32]);
+
+/// As hexadecimal digits.
+impl Serialize for Link {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.to_string())
+    }
+}
+
+impl<'de> Deserialize<'de> for Link {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let digits = String::deserialize(deserializer)?;
+        let hash = blake3::Hash::from_hex(digits).map_err(serde::de::Error::custom)?;
+        Ok(Self(*hash.as_bytes()))
+    }
+}
+
+/// Writes the link in hexadecimal digits.
+impl std::fmt::Display for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(blake3::Hash::from_bytes(self.0).to_hex().as_str())
+    }
+}
 
 impl Link {
     /// The first link of a run's hash chain, before any record.
@@ -27,7 +51,8 @@ impl Link {
         Self(*hasher.finalize().as_bytes())
     }
 
-    pub(super) const fn as_bytes(&self) -> &[u8; 32] {
+    /// The 32 bytes of the hash.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 }

@@ -276,7 +276,7 @@ pub(super) fn rows(
 
 const REPORT_COLUMNS: &str = "id, seq, after, at, host, channel, status, hash, link";
 
-fn read_report(row: &rusqlite::Row<'_>) -> rusqlite::Result<ReportRow> {
+pub(super) fn read_report(row: &rusqlite::Row<'_>) -> rusqlite::Result<ReportRow> {
     let link: [u8; 32] = row.get(8)?;
     Ok(ReportRow {
         id: row.get(0)?,

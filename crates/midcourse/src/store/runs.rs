@@ -2,6 +2,7 @@
 
 use midcourse_core::{Engine, MicroUsd, RunId, Timestamp, Usage};
 use rusqlite::{Connection, OptionalExtension as _, params};
+use serde::{Deserialize, Serialize};
 
 use super::Store;
 use super::append::{run_head, seq_of_fact};
@@ -11,7 +12,7 @@ use super::summaries::{self, FACT_COLUMNS, FINDING_COLUMNS};
 use super::summary::Findings;
 
 /// A summary of one run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunSummary {
     /// The run's id.
     pub run_id: RunId,
@@ -65,11 +66,12 @@ pub struct RunSummary {
     /// What the engine found in the run. See [`Self::state`] for whether it is up to date.
     pub findings: Findings,
     /// Whether the fields from `task` on are up to date.
+    #[serde(skip)]
     pub state: SummaryState,
 }
 
 /// Whether the summary of a run is up to date.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SummaryState {
     /// Everything is up to date.
     Current,
@@ -79,6 +81,7 @@ pub enum SummaryState {
     /// The findings, and which calls failed, were decided by the engine of another release.
     OtherEngine,
     /// Everything from `task` on is missing: the run was stored by an older release.
+    #[default]
     Missing,
 }
 
@@ -89,6 +92,12 @@ pub(super) const OUTCOME: &str = "CASE WHEN ended IS NULL THEN NULL \
     WHEN exit_code = 0 THEN 'completed' WHEN exit_code IN (129, 130, 143) THEN 'aborted' \
     WHEN exit_code IS NOT NULL THEN 'failed' \
     WHEN answered = 1 THEN 'completed' WHEN answered = 0 THEN 'failed' ELSE outcome END";
+
+/// The column that is not NULL if the run has a row in `summaries`.
+pub(super) const HAS_SUMMARY_COLUMN: usize = 12;
+
+/// The column with the version of the engine that made the findings.
+pub(super) const ENGINE_COLUMN: usize = 13;
 
 /// The number of columns before those of `summaries`.
 const RUN_COLUMNS: usize = 14;
@@ -107,8 +116,8 @@ pub(super) fn select(added: &str) -> String {
 
 pub(super) fn read_summary(row: &rusqlite::Row<'_>) -> rusqlite::Result<RunSummary> {
     let ended: Option<i64> = row.get(5)?;
-    let has_summary = row.get::<_, Option<i64>>(12)?.is_some();
-    let state = match row.get::<_, Option<u32>>(13)? {
+    let has_summary = row.get::<_, Option<i64>>(HAS_SUMMARY_COLUMN)?.is_some();
+    let state = match row.get::<_, Option<u32>>(ENGINE_COLUMN)? {
         _ if !has_summary => SummaryState::Missing,
         None => SummaryState::NotAnalysed,
         Some(Engine::VERSION) => SummaryState::Current,

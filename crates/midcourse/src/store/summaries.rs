@@ -176,6 +176,24 @@ pub(super) fn findings(row: &Row<'_>, from: usize) -> rusqlite::Result<Findings>
     Ok(Findings { trouble, patterns })
 }
 
+/// Inserts the row of a run that has none. `engine` is the version of the engine that made the
+/// findings.
+pub(super) fn replace(
+    connection: &Connection,
+    run: i64,
+    facts: &Facts,
+    found: &Findings,
+    engine: Option<u32>,
+) -> Result<(), StoreError> {
+    begin(connection, run)?;
+    save(connection, run, facts)?;
+    save_findings(connection, run, found)?;
+    connection
+        .prepare_cached("UPDATE summaries SET engine = ?2 WHERE run = ?1")?
+        .execute(params![run, engine])?;
+    Ok(())
+}
+
 /// Notes that an engine of this release analyses the run from its first record on.
 pub(super) fn set_engine(connection: &Connection, run: i64) -> Result<(), StoreError> {
     connection

@@ -9,6 +9,8 @@ use midcourse_core::{
     TrajectoryPayload, Usage,
 };
 
+use serde::{Deserialize, Serialize};
+
 use super::task::task_of;
 
 /// Maximum number of bytes that are kept of a text, such as a command line.
@@ -167,7 +169,7 @@ const fn is_answer(stop_reason: StopReason) -> Option<bool> {
 }
 
 /// Where the engine found the first pattern of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trouble {
     /// The record at which it was found.
     pub seq: u64,
@@ -178,7 +180,7 @@ pub struct Trouble {
 }
 
 /// What the engine found in a run.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Findings {
     /// Where it found the first pattern.
     pub trouble: Option<Trouble>,
