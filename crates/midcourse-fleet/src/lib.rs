@@ -2,3 +2,13 @@
 //!
 //! Each machine keeps its own store, which is the outbox. Nothing here is on the path of an agent. The
 //! command `midcourse` is the only user; programs that embed midcourse need nothing of this crate.
+
+mod error;
+pub mod schema;
+mod ship;
+mod target;
+mod words;
+
+pub use error::FleetError;
+pub use ship::{Level, Progress, Refused, ShipSettings, Shipper};
+pub use target::FleetTarget;

@@ -51,6 +51,17 @@ pub struct RunCursor {
 impl RunCursor {
     /// The beginning of the list.
     pub const START: Self = Self { started: i64::MAX, id: i64::MAX };
+
+    /// The position after a run that started at this time, in Unix milliseconds. `id` orders the runs
+    /// that started at the same time.
+    pub const fn after(started: i64, id: i64) -> Self {
+        Self { started, id }
+    }
+
+    /// When the run before the position started, in Unix milliseconds, and its id.
+    pub const fn place(self) -> (i64, i64) {
+        (self.started, self.id)
+    }
 }
 
 /// The SQL condition of a [`RunFilter`] on the `runs` table with this alias. The parameters are

@@ -1,0 +1,415 @@
+-- Schema 1 of a fleet. Once a release has it, it is never edited: a change is a new file.
+--
+-- Everything is in the schema midcourse and belongs to the role that ran `midcourse fleet init`. Writers
+-- may call midcourse.ship and nothing else. Readers may select; row-level security shows them the rows
+-- of their projects.
+
+CREATE SCHEMA midcourse;
+
+CREATE TABLE midcourse.version (
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
+    version integer NOT NULL
+);
+
+CREATE TABLE midcourse.projects (
+    project integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name text NOT NULL UNIQUE CHECK (name ~ '^[a-z0-9][a-z0-9._-]{0,63}$')
+);
+
+-- What a role, or the members of a role, may do in a project.
+CREATE TABLE midcourse.access (
+    role name NOT NULL,
+    project integer NOT NULL REFERENCES midcourse.projects ON DELETE CASCADE,
+    may text NOT NULL CHECK (may IN ('read', 'write')),
+    PRIMARY KEY (role, project, may)
+);
+
+-- The days that have partitions.
+CREATE TABLE midcourse.days (day date PRIMARY KEY);
+
+-- One row per run: how far it was shipped, and its header. Not partitioned, because a run id is unique
+-- in its project; the row stays when the partitions of its day are dropped, so that `verify --against`
+-- still knows the end of the run's hash chain.
+CREATE TABLE midcourse.runs (
+    run bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    project integer NOT NULL REFERENCES midcourse.projects,
+    run_id text NOT NULL,
+    day date NOT NULL,                     -- the partition: the day on which the run started (UTC)
+    writer name NOT NULL,                  -- the role that ships the run; no other role may
+    store text NOT NULL,                   -- the store that the run is shipped from
+    level text NOT NULL CHECK (level IN ('full', 'metadata')),
+    records bigint NOT NULL,               -- what was shipped so far
+    reports bigint NOT NULL,
+    link bytea NOT NULL,                   -- last link of the run's hash chain
+    is_dropped boolean NOT NULL DEFAULT false,
+    received timestamptz NOT NULL DEFAULT now(),
+    header jsonb,                          -- the run as it was when its last part was shipped
+    parent_run_id text GENERATED ALWAYS AS (header #>> '{summary,parent_run_id}') STORED,
+    host text GENERATED ALWAYS AS (header #>> '{summary,host}') STORED,
+    started bigint GENERATED ALWAYS AS ((header #>> '{summary,started}')::bigint) STORED,
+    latest bigint GENERATED ALWAYS AS ((header #>> '{summary,latest}')::bigint) STORED,
+    ended bigint GENERATED ALWAYS AS ((header #>> '{summary,ended}')::bigint) STORED,
+    outcome text GENERATED ALWAYS AS (header #>> '{summary,outcome}') STORED,
+    calls bigint GENERATED ALWAYS AS ((header #>> '{summary,calls}')::bigint) STORED,
+    errors bigint GENERATED ALWAYS AS ((header #>> '{summary,errors}')::bigint) STORED,
+    messages bigint GENERATED ALWAYS AS ((header #>> '{summary,deliveries}')::bigint
+        + coalesce((header #>> '{summary,shadow_deliveries}')::bigint, 0)) STORED,
+    tokens bigint GENERATED ALWAYS AS ((header #>> '{summary,tokens,input_tokens}')::bigint
+        + coalesce((header #>> '{summary,tokens,output_tokens}')::bigint, 0)
+        + coalesce((header #>> '{summary,tokens,cache_creation_input_tokens}')::bigint, 0)
+        + coalesce((header #>> '{summary,tokens,cache_read_input_tokens}')::bigint, 0)) STORED,
+    cost bigint GENERATED ALWAYS AS ((header #>> '{summary,cost}')::bigint) STORED,
+    task text GENERATED ALWAYS AS (header #>> '{summary,task}') STORED,
+    folder text GENERATED ALWAYS AS (header #>> '{summary,folder}') STORED,
+    model text GENERATED ALWAYS AS (header #>> '{summary,model}') STORED,
+    UNIQUE (project, run_id)
+) WITH (fillfactor = 80);
+CREATE INDEX runs_started ON midcourse.runs (project, started DESC, run DESC);
+CREATE INDEX runs_parent ON midcourse.runs (project, parent_run_id) WHERE parent_run_id IS NOT NULL;
+CREATE INDEX runs_day ON midcourse.runs (day);
+
+CREATE TABLE midcourse.records (
+    day date NOT NULL,
+    run bigint NOT NULL,
+    seq bigint NOT NULL,
+    at bigint NOT NULL,                    -- Unix milliseconds
+    project integer NOT NULL,
+    schema_version integer NOT NULL,
+    redactions integer NOT NULL,
+    failed boolean,
+    kind text NOT NULL,
+    fact bytea,                            -- UTF-8; may contain NUL characters, which text cannot
+    host text NOT NULL,
+    channel text NOT NULL,
+    decision_point text,
+    link bytea NOT NULL,
+    payload text NOT NULL,                 -- exactly the bytes that the hash chain covers; not jsonb
+    pointers bytea[],                      -- of long texts: where they are in the payload (UTF-8),
+    hashes bytea[],                        -- their BLAKE3 hashes,
+    keys bytea[],                          -- and their keys in bodies
+    PRIMARY KEY (day, run, seq)
+) PARTITION BY RANGE (day);
+
+CREATE TABLE midcourse.reports (
+    day date NOT NULL,
+    run bigint NOT NULL,
+    ordinal bigint NOT NULL,
+    seq bigint NOT NULL,
+    after bigint NOT NULL,
+    at bigint NOT NULL,
+    project integer NOT NULL,
+    host text NOT NULL,
+    channel text NOT NULL,
+    status text NOT NULL,
+    hash bytea NOT NULL,
+    link bytea NOT NULL,
+    zstd bytea NOT NULL,
+    PRIMARY KEY (day, run, ordinal)
+) PARTITION BY RANGE (day);
+
+-- Long texts, stored once for each project and day. The key is the SHA-256 of the compressed bytes,
+-- which the server checks: nobody can put another text in the place of one that is shipped later.
+CREATE TABLE midcourse.bodies (
+    day date NOT NULL,
+    project integer NOT NULL,
+    key bytea NOT NULL,
+    length bigint NOT NULL,
+    zstd bytea NOT NULL,
+    PRIMARY KEY (day, project, key)
+) PARTITION BY RANGE (day);
+ALTER TABLE midcourse.bodies ALTER COLUMN zstd SET STORAGE EXTERNAL;
+
+-- The words of each part of a run that was shipped at once. A search finds parts here and then looks
+-- at their records.
+CREATE TABLE midcourse.words (
+    day date NOT NULL,
+    run bigint NOT NULL,
+    first_seq bigint NOT NULL,
+    end_seq bigint NOT NULL,
+    project integer NOT NULL,
+    words text[] NOT NULL,
+    PRIMARY KEY (day, run, first_seq)
+) PARTITION BY RANGE (day);
+CREATE INDEX words_words ON midcourse.words USING gin (words);
+
+-- The projects in which the current user may do something; only the one that the setting
+-- midcourse.project names, if it is set.
+CREATE FUNCTION midcourse.allowed(may text) RETURNS SETOF integer
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT DISTINCT a.project FROM midcourse.access AS a
+    JOIN pg_catalog.pg_roles AS r ON r.rolname = a.role
+    JOIN midcourse.projects AS p ON p.project = a.project
+    WHERE a.may = $1 AND pg_catalog.pg_has_role(session_user, r.oid, 'MEMBER')
+    AND (coalesce(current_setting('midcourse.project', true), '') IN ('', p.name))
+$$;
+
+DO $$
+DECLARE
+    name text;
+BEGIN
+    FOREACH name IN ARRAY ARRAY['projects', 'runs', 'records', 'reports', 'bodies', 'words'] LOOP
+        EXECUTE format('ALTER TABLE midcourse.%I ENABLE ROW LEVEL SECURITY', name);
+        EXECUTE format('CREATE POLICY readers ON midcourse.%I FOR SELECT USING '
+            '(project = ANY (ARRAY(SELECT midcourse.allowed(''read''))))', name);
+    END LOOP;
+    -- Payloads are compressed faster with lz4, where the server was built with it.
+    BEGIN
+        ALTER TABLE midcourse.records ALTER COLUMN payload SET COMPRESSION lz4;
+    EXCEPTION WHEN feature_not_supported OR invalid_parameter_value THEN NULL;
+    END;
+END $$;
+
+-- The partition of a run that started at this time. A clock that is wrong by years makes no partition
+-- of its own: its runs go to the present day.
+CREATE FUNCTION midcourse.day_of(started bigint) RETURNS date
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE WHEN started BETWEEN 1420070400000 AND extract(epoch FROM now()) * 1000 + 86400000
+        THEN (to_timestamp(started / 1000) AT TIME ZONE 'UTC')::date
+        ELSE (now() AT TIME ZONE 'UTC')::date END
+$$;
+
+-- Creates the partitions of a day. Attaching a table does not wait for readers and writers of others.
+CREATE FUNCTION midcourse.make_day(wanted date) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    name text;
+    part text;
+BEGIN
+    IF EXISTS (SELECT FROM midcourse.days AS d WHERE d.day = wanted) THEN
+        RETURN;
+    END IF;
+    PERFORM pg_advisory_xact_lock(hashtext('midcourse.make_day'));
+    IF EXISTS (SELECT FROM midcourse.days AS d WHERE d.day = wanted) THEN
+        RETURN;
+    END IF;
+    FOREACH name IN ARRAY ARRAY['records', 'reports', 'bodies', 'words'] LOOP
+        part := name || to_char(wanted, '_YYYYMMDD');
+        EXECUTE format('CREATE TABLE midcourse.%I (LIKE midcourse.%I INCLUDING DEFAULTS '
+            'INCLUDING CONSTRAINTS INCLUDING STORAGE INCLUDING COMPRESSION)', part, name);
+        EXECUTE format('ALTER TABLE midcourse.%I ATTACH PARTITION midcourse.%I '
+            'FOR VALUES FROM (%L) TO (%L)', name, part, wanted, wanted + 1);
+    END LOOP;
+    INSERT INTO midcourse.days VALUES (wanted);
+END $$;
+
+-- Creates the tables of this session into which a writer copies a batch. They belong to the owner of
+-- the function, so the writer can only insert.
+CREATE FUNCTION midcourse.make_staging() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    name text;
+BEGIN
+    CREATE TEMPORARY TABLE staged_runs (
+        n integer NOT NULL, run_id text NOT NULL, started bigint NOT NULL, level text NOT NULL,
+        from_records bigint NOT NULL, from_reports bigint NOT NULL, from_link bytea NOT NULL,
+        records bigint NOT NULL, reports bigint NOT NULL, link bytea NOT NULL,
+        header jsonb, words text[]
+    ) ON COMMIT DELETE ROWS;
+    CREATE TEMPORARY TABLE staged_records (
+        n integer NOT NULL, seq bigint NOT NULL, at bigint NOT NULL,
+        schema_version integer NOT NULL, redactions integer NOT NULL, failed boolean,
+        kind text NOT NULL, fact bytea, host text NOT NULL, channel text NOT NULL,
+        decision_point text, link bytea NOT NULL, payload text NOT NULL,
+        pointers bytea[], hashes bytea[], keys bytea[]
+    ) ON COMMIT DELETE ROWS;
+    CREATE TEMPORARY TABLE staged_reports (
+        n integer NOT NULL, ordinal bigint NOT NULL, seq bigint NOT NULL, after bigint NOT NULL,
+        at bigint NOT NULL, host text NOT NULL, channel text NOT NULL, status text NOT NULL,
+        hash bytea NOT NULL, link bytea NOT NULL, zstd bytea NOT NULL
+    ) ON COMMIT DELETE ROWS;
+    CREATE TEMPORARY TABLE staged_bodies (
+        n integer NOT NULL, key bytea NOT NULL, length bigint NOT NULL, zstd bytea NOT NULL
+    ) ON COMMIT DELETE ROWS;
+    ALTER TABLE pg_temp.staged_records ALTER COLUMN payload SET STORAGE EXTERNAL;
+    ALTER TABLE pg_temp.staged_bodies ALTER COLUMN zstd SET STORAGE EXTERNAL;
+    CREATE TEMPORARY TABLE staged_state (
+        n integer NOT NULL, run bigint, day date, status text NOT NULL
+    ) ON COMMIT DELETE ROWS;
+    FOREACH name IN ARRAY ARRAY['runs', 'records', 'reports', 'bodies'] LOOP
+        EXECUTE format('GRANT INSERT ON pg_temp.%I TO %I', 'staged_' || name, session_user);
+    END LOOP;
+END $$;
+
+-- Takes what the session has copied into the staging tables, and returns how far each of these runs is
+-- shipped. Everything that a writer may do is a call of this
+-- function; the first call of a session creates the staging tables.
+--
+-- A part of a run is accepted only if it begins exactly where the last one ended: the numbers of
+-- records and reports and the link must be those that were stored. The others are left out, and their
+-- status says why:
+--   shipped  accepted, or nothing was staged for the run
+--   moved    the run is stored up to another position, which is returned
+--   unknown  nothing of the run is stored, but the part does not begin at its start
+--   other    another role ships the run
+--   level    the run was shipped with another level before
+--   dropped  the partitions of the run's day were dropped
+CREATE FUNCTION midcourse.ship(in_project text, in_store text)
+RETURNS TABLE (run_id text, status text, records bigint, reports bigint, link bytea)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    in_p integer;
+    wanted date;
+    found_bad text;
+    changed text;
+BEGIN
+    SELECT p.project INTO in_p FROM midcourse.projects AS p
+    WHERE p.name = in_project AND p.project IN (SELECT midcourse.allowed('write'));
+    IF in_p IS NULL THEN
+        RAISE insufficient_privilege USING MESSAGE =
+            format('role %s may not ship to project %s', session_user, in_project);
+    END IF;
+    IF to_regclass('pg_temp.staged_runs') IS NULL THEN
+        PERFORM midcourse.make_staging();
+    END IF;
+    -- Somebody may have made tables or views of these names before the first call. Reading them here,
+    -- with the rights of the owner, would run their code.
+    IF (SELECT count(*) FROM pg_class AS c
+        WHERE c.relnamespace = pg_my_temp_schema() AND c.relkind = 'r'
+        AND c.relowner = (SELECT r.oid FROM pg_roles AS r WHERE r.rolname = current_user)
+        AND c.relname IN ('staged_runs', 'staged_records', 'staged_reports', 'staged_bodies',
+                          'staged_state')) <> 5 THEN
+        RAISE insufficient_privilege USING MESSAGE = 'the staging tables are not ours';
+    END IF;
+    DELETE FROM pg_temp.staged_state;
+
+    FOR wanted IN SELECT DISTINCT midcourse.day_of(s.started) FROM pg_temp.staged_runs AS s
+        WHERE s.from_records = 0 AND s.from_reports = 0 ORDER BY 1
+    LOOP
+        PERFORM midcourse.make_day(wanted);
+    END LOOP;
+    INSERT INTO midcourse.runs
+        (project, run_id, day, writer, store, level, records, reports, link)
+    SELECT in_p, s.run_id, midcourse.day_of(s.started), session_user, in_store, s.level, 0, 0,
+        s.from_link
+    FROM pg_temp.staged_runs AS s WHERE s.from_records = 0 AND s.from_reports = 0
+    ORDER BY s.run_id ON CONFLICT (project, run_id) DO NOTHING;
+
+    -- Dynamic statements are planned with the sizes that the staging tables have now.
+    EXECUTE 'INSERT INTO pg_temp.staged_state '
+        'SELECT s.n, r.run, r.day, CASE '
+        'WHEN r.is_dropped THEN ''dropped'' '
+        'WHEN r.writer <> session_user THEN ''other'' '
+        'WHEN r.level <> s.level THEN ''level'' '
+        'WHEN (r.records, r.reports, r.link) = (s.from_records, s.from_reports, s.from_link) '
+        '    THEN ''shipped'' '
+        'ELSE ''moved'' END FROM midcourse.runs AS r JOIN pg_temp.staged_runs AS s '
+        'ON r.run_id = s.run_id WHERE r.project = $1 ORDER BY r.run FOR UPDATE OF r' USING in_p;
+
+    EXECUTE 'SELECT s.run_id FROM pg_temp.staged_state AS t JOIN pg_temp.staged_runs AS s USING (n) '
+        'LEFT JOIN (SELECT n, count(*) AS count, min(seq) AS first, max(seq) AS last '
+        '    FROM pg_temp.staged_records GROUP BY n) AS r USING (n) '
+        'LEFT JOIN (SELECT n, count(*) AS count, min(ordinal) AS first, max(ordinal) AS last '
+        '    FROM pg_temp.staged_reports GROUP BY n) AS q USING (n) '
+        'WHERE t.status = ''shipped'' AND ('
+        's.records < s.from_records OR s.reports < s.from_reports '
+        'OR coalesce(r.count, 0) <> s.records - s.from_records '
+        'OR coalesce(q.count, 0) <> s.reports - s.from_reports '
+        'OR r.first <> s.from_records OR r.last <> s.records - 1 '
+        'OR q.first <> s.from_reports OR q.last <> s.reports - 1 '
+        'OR length(s.link) <> 32 OR NOT (s.link = s.from_link AND r.count IS NULL AND q.count IS NULL '
+        '    OR EXISTS (SELECT FROM pg_temp.staged_records AS e WHERE e.n = s.n '
+        '        AND e.seq = s.records - 1 AND e.link = s.link) '
+        '    OR EXISTS (SELECT FROM pg_temp.staged_reports AS e WHERE e.n = s.n '
+        '        AND e.ordinal = s.reports - 1 AND e.link = s.link)) '
+        'OR s.header IS NOT NULL AND ((s.header #>> ''{summary,run_id}'') IS DISTINCT FROM s.run_id '
+        '    OR (s.header #>> ''{summary,records}'') IS DISTINCT FROM s.records::text '
+        '    OR (s.header ->> ''reports'') IS DISTINCT FROM s.reports::text '
+        '    OR (s.header ->> ''link'') IS DISTINCT FROM encode(s.link, ''hex''))) LIMIT 1'
+        INTO found_bad;
+    IF found_bad IS NOT NULL THEN
+        RAISE integrity_constraint_violation USING MESSAGE =
+            format('the part of run %s does not continue its hash chain', found_bad);
+    END IF;
+    IF EXISTS (SELECT FROM pg_temp.staged_bodies AS b WHERE b.key <> sha256(b.zstd)) THEN
+        RAISE integrity_constraint_violation USING MESSAGE = 'a long text has a wrong key';
+    END IF;
+
+    EXECUTE 'INSERT INTO midcourse.bodies '
+        'SELECT DISTINCT ON (t.day, b.key) t.day, $1, b.key, b.length, b.zstd '
+        'FROM pg_temp.staged_bodies AS b JOIN pg_temp.staged_state AS t USING (n) '
+        'WHERE t.status = ''shipped'' ORDER BY t.day, b.key ON CONFLICT DO NOTHING' USING in_p;
+    EXECUTE 'INSERT INTO midcourse.records '
+        'SELECT t.day, t.run, s.seq, s.at, $1, s.schema_version, s.redactions, s.failed, s.kind, '
+        's.fact, s.host, s.channel, s.decision_point, s.link, s.payload, s.pointers, s.hashes, s.keys '
+        'FROM pg_temp.staged_records AS s JOIN pg_temp.staged_state AS t USING (n) '
+        'WHERE t.status = ''shipped''' USING in_p;
+    EXECUTE 'INSERT INTO midcourse.reports '
+        'SELECT t.day, t.run, s.ordinal, s.seq, s.after, s.at, $1, s.host, s.channel, s.status, '
+        's.hash, s.link, s.zstd '
+        'FROM pg_temp.staged_reports AS s JOIN pg_temp.staged_state AS t USING (n) '
+        'WHERE t.status = ''shipped''' USING in_p;
+    EXECUTE 'INSERT INTO midcourse.words '
+        'SELECT t.day, t.run, s.from_records, s.records, $1, s.words '
+        'FROM pg_temp.staged_runs AS s JOIN pg_temp.staged_state AS t USING (n) '
+        'WHERE t.status = ''shipped'' AND s.words IS NOT NULL AND s.records > s.from_records'
+        USING in_p;
+    EXECUTE 'UPDATE midcourse.runs AS r SET records = s.records, reports = s.reports, '
+        'link = s.link, received = now(), header = coalesce(s.header, r.header) '
+        'FROM pg_temp.staged_runs AS s JOIN pg_temp.staged_state AS t USING (n) '
+        'WHERE r.run = t.run AND t.status = ''shipped''';
+
+    -- One notification for the batch: the project and the runs, or none of them if they are many.
+    SELECT string_agg(t.run::text, ' ' ORDER BY t.run) INTO changed
+    FROM pg_temp.staged_state AS t WHERE t.status = 'shipped';
+    IF changed IS NOT NULL THEN
+        PERFORM pg_notify('midcourse',
+            in_p || CASE WHEN length(changed) < 7000 THEN ' ' || changed ELSE '' END);
+    END IF;
+
+    RETURN QUERY SELECT s.run_id, coalesce(t.status, 'unknown'),
+        CASE WHEN t.status IN ('shipped', 'moved') THEN r.records END,
+        CASE WHEN t.status IN ('shipped', 'moved') THEN r.reports END,
+        CASE WHEN t.status IN ('shipped', 'moved') THEN r.link END
+    FROM pg_temp.staged_runs AS s LEFT JOIN pg_temp.staged_state AS t USING (n)
+        LEFT JOIN midcourse.runs AS r ON r.run = t.run;
+END $$;
+
+-- The ends of the hash chains of runs: of all runs in a project for its readers, of the runs that they
+-- have shipped for writers. For `verify --against`.
+CREATE FUNCTION midcourse.heads(in_project text)
+RETURNS TABLE (run_id text, store text, records bigint, link bytea)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT r.run_id, r.store, r.records, r.link FROM midcourse.runs AS r
+    JOIN midcourse.projects AS p ON p.project = r.project
+    WHERE p.name = $1 AND r.records > 0
+    AND (p.project IN (SELECT midcourse.allowed('read'))
+         OR r.writer = session_user AND p.project IN (SELECT midcourse.allowed('write')))
+$$;
+
+-- The parts of runs that contain all of these words, those of the runs that started last first. Goes
+-- from day to day, so that a frequent word does not read all of them. It has the rights of the owner,
+-- because row-level security would keep the index on words from being used; it checks the project.
+CREATE FUNCTION midcourse.parts_with(in_project integer, wanted text[], before_day date,
+    before_run bigint, before_seq bigint, in_run bigint, most integer)
+RETURNS TABLE (day date, run bigint, first_seq bigint, end_seq bigint)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    this date;
+    got integer := 0;
+    count integer;
+BEGIN
+    IF in_project NOT IN (SELECT midcourse.allowed('read')) THEN
+        RETURN;
+    END IF;
+    FOR this IN SELECT d.day FROM midcourse.days AS d
+        WHERE (before_day IS NULL OR d.day <= before_day)
+        AND (in_run IS NULL OR d.day = (SELECT r.day FROM midcourse.runs AS r WHERE r.run = in_run))
+        ORDER BY d.day DESC
+    LOOP
+        RETURN QUERY EXECUTE format('SELECT w.day, w.run, w.first_seq, w.end_seq '
+            'FROM midcourse.%I AS w WHERE w.words @> $1 AND w.project = $2 '
+            'AND ($3 IS NULL OR w.run = $3) '
+            'AND ($4 IS NULL OR $4 > %L OR (w.run, w.first_seq) < ($5, $6)) '
+            'ORDER BY w.run DESC, w.first_seq DESC LIMIT $7', 'words' || to_char(this, '_YYYYMMDD'),
+            this) USING wanted, in_project, in_run, before_day, before_run, before_seq, most - got;
+        GET DIAGNOSTICS count = ROW_COUNT;
+        got := got + count;
+        EXIT WHEN got >= most;
+    END LOOP;
+END $$;
+
+REVOKE ALL ON SCHEMA midcourse FROM PUBLIC;
+REVOKE ALL ON ALL TABLES IN SCHEMA midcourse FROM PUBLIC;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA midcourse FROM PUBLIC;

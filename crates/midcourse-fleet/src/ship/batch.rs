@@ -1,0 +1,154 @@
+//! A batch: parts of several runs that are stored in one transaction.
+
+use midcourse::{
+    ChainEntry, ChainPart, ChainPosition, ChainRecord, ChainReport, RunHeader, RunId, Store,
+};
+use sha2::{Digest as _, Sha256};
+
+use super::level::{self, Level};
+use crate::words::Words;
+
+/// Parts of runs.
+pub(super) struct Batch {
+    level: Level,
+    parts: Vec<Part>,
+    entries: usize,
+    bytes: usize,
+}
+
+/// A part of a run, as it is sent.
+pub(super) struct Part {
+    run_id: RunId,
+    /// When the run started, in Unix milliseconds.
+    pub(super) started: u64,
+    from: ChainPosition,
+    end: ChainPosition,
+    /// The header, if the run ends with this part.
+    pub(super) header: Option<serde_json::Value>,
+    pub(super) records: Vec<ChainRecord>,
+    pub(super) reports: Vec<ChainReport>,
+    /// The words of the part, for the search.
+    pub(super) words: Option<Vec<String>>,
+}
+
+impl Part {
+    pub(super) const fn run_id(&self) -> &RunId {
+        &self.run_id
+    }
+
+    pub(super) const fn start(&self) -> ChainPosition {
+        self.from
+    }
+
+    pub(super) const fn end(&self) -> ChainPosition {
+        self.end
+    }
+
+    pub(super) const fn records(&self) -> u64 {
+        self.end.records.saturating_sub(self.from.records)
+    }
+
+    pub(super) const fn reports(&self) -> u64 {
+        self.end.reports.saturating_sub(self.from.reports)
+    }
+}
+
+impl Batch {
+    pub(super) const fn new(level: Level) -> Self {
+        Self { level, parts: Vec::new(), entries: 0, bytes: 0 }
+    }
+
+    /// Adds a part of a run. Fails, with the reason, if Postgres cannot store it.
+    pub(super) fn add(
+        &mut self,
+        store: &Store,
+        from: ChainPosition,
+        read: ChainPart,
+    ) -> Result<(), String> {
+        let ChainPart { mut header, mut entries, end } = read;
+        check(&header, &entries)?;
+        let run_id = header.run_id().clone();
+        self.entries = self.entries.saturating_add(entries.len()).saturating_add(1);
+        let bytes: usize = entries.iter().map(ChainEntry::size).sum();
+        self.bytes = self.bytes.saturating_add(bytes);
+        let words = match self.level {
+            Level::Full => {
+                let mut words = Words::default();
+                words.add_entries(store, &run_id, from.records, &entries);
+                Some(words.into_sorted())
+            }
+            Level::Metadata => {
+                entries.iter_mut().for_each(level::without_texts);
+                level::header_without_texts(&mut header);
+                None
+            }
+        };
+        let started = header.summary().started.unix_ms();
+        let header = (end == header.end()).then(|| json(header)).transpose()?;
+        let (mut records, mut reports) = (Vec::new(), Vec::new());
+        for entry in entries {
+            match entry {
+                ChainEntry::Record(record) => records.push(record),
+                ChainEntry::Report(report) => reports.push(report),
+            }
+        }
+        self.parts.push(Part { run_id, started, from, end, header, records, reports, words });
+        Ok(())
+    }
+
+    pub(super) const fn level(&self) -> Level {
+        self.level
+    }
+
+    pub(super) fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    pub(super) const fn entries(&self) -> usize {
+        self.entries
+    }
+
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// The key of a long text: a hash that Postgres can compute too.
+pub(super) fn body_key(zstd: &[u8]) -> [u8; 32] {
+    Sha256::digest(zstd).into()
+}
+
+/// The header as JSON. NUL characters, which `jsonb` does not have, become replacement characters: a
+/// header is not covered by the hash chain.
+fn json(mut header: RunHeader) -> Result<serde_json::Value, String> {
+    for text in header.texts_mut() {
+        if text.contains('\0') {
+            *text = text.replace('\0', "\u{fffd}");
+        }
+    }
+    serde_json::to_value(&header).map_err(|error| error.to_string())
+}
+
+/// Postgres has no NUL characters in texts. They do not occur in practice, and what the hash chain
+/// covers must not be changed.
+fn check(header: &RunHeader, entries: &[ChainEntry]) -> Result<(), String> {
+    let has_nul = |text: &str| text.contains('\0');
+    let summary = header.summary();
+    let is_bad = |entry: &ChainEntry| match entry {
+        ChainEntry::Record(it) => {
+            [&it.kind, &it.host, &it.channel, &it.payload].iter().any(|text| has_nul(text))
+                || it.decision_point.as_deref().is_some_and(has_nul)
+        }
+        ChainEntry::Report(it) => [&it.host, &it.channel, &it.status].iter().any(|t| has_nul(t)),
+    };
+    let parent = summary.parent_run_id.as_ref().map_or("", RunId::as_str);
+    if has_nul(summary.run_id.as_str()) || has_nul(parent) || entries.iter().any(is_bad) {
+        return Err("an id or a name in it contains a NUL character, which Postgres cannot store"
+            .to_owned());
+    }
+    Ok(())
+}

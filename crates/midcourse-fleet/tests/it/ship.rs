@@ -1,0 +1,133 @@
+//! Shipping, without faults.
+
+use midcourse_fleet::Level;
+use midcourse_fleet::schema::Access;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+
+use crate::runs::{event, message};
+use crate::world::{Fleet, Machine, contents, server};
+
+/// How far the fleet has each run: run id, records, reports and last link.
+fn shipped(fleet: &Fleet<'_>) -> Vec<String> {
+    let rows = fleet.sql(
+        "SELECT run_id, records, reports, encode(link, 'hex') FROM midcourse.runs",
+    );
+    let mut rows: Vec<String> = rows.lines().map(ToOwned::to_owned).collect();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn everything_is_shipped_once() {
+    let Some(server) = server() else { return };
+    let config = ProptestConfig { cases: 12, ..ProptestConfig::default() };
+    let mut runner = proptest::test_runner::TestRunner::new(config);
+    let events = prop::collection::vec(event(), 1..80);
+    runner
+        .run(&(events, 0..80_usize), |(events, cut)| {
+            let fleet = Fleet::new(server);
+            let machine = Machine::new();
+            let mut store = machine.open();
+            let mut shipper = machine.shipper(&fleet, Level::Full);
+            for (n, event) in events.into_iter().enumerate() {
+                store.append(event).unwrap();
+                if n % (cut + 1) == cut {
+                    let progress = shipper.ship(|_| ()).unwrap();
+                    prop_assert_eq!(progress.refused, Vec::new());
+                }
+            }
+            shipper.ship(|_| ()).unwrap();
+            prop_assert_eq!(shipper.ship(|_| ()).unwrap().batches, 0, "nothing is left to ship");
+            let mut expected: Vec<String> = contents(&store)
+                .iter()
+                .map(|(header, _)| {
+                    let end = header.end();
+                    format!("{}|{}|{}|{}", header.run_id(), end.records, end.reports, end.link)
+                })
+                .collect();
+            expected.sort();
+            prop_assert_eq!(shipped(&fleet), expected);
+            let counted: usize = contents(&store).iter().map(|(_, entries)| entries.len()).sum();
+            let rows = fleet.sql(
+                "SELECT (SELECT count(*) FROM midcourse.records) + (SELECT count(*) FROM midcourse.reports)",
+            );
+            prop_assert_eq!(rows, counted.to_string());
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_lost_cursor_and_a_lost_fleet_are_made_good() {
+    let Some(server) = server() else { return };
+    let fleet = Fleet::new(server);
+    let machine = Machine::new();
+    let mut store = machine.open();
+    (0..5).for_each(|n| drop(store.append(message("run", n)).unwrap()));
+    assert_eq!(machine.shipper(&fleet, Level::Full).ship(|_| ()).unwrap().records, 5);
+    // The cursors are lost: the server says what it has.
+    let cursors = machine.data_dir().path().join("shipped");
+    std::fs::remove_dir_all(&cursors).unwrap();
+    (5..7).for_each(|n| drop(store.append(message("run", n)).unwrap()));
+    let progress = machine.shipper(&fleet, Level::Full).ship(|_| ()).unwrap();
+    assert_eq!((progress.records, progress.refused.len()), (2, 0));
+    // The fleet has lost the run, or is a new one: it is shipped from its start.
+    fleet.sql(
+        "DELETE FROM midcourse.records; DELETE FROM midcourse.runs; DELETE FROM midcourse.words",
+    );
+    store.append(message("run", 7)).unwrap();
+    let progress = machine.shipper(&fleet, Level::Full).ship(|_| ()).unwrap();
+    assert_eq!((progress.records, progress.refused.len()), (8, 0));
+    assert_eq!(fleet.sql("SELECT count(*) FROM midcourse.records"), "8");
+}
+
+#[test]
+fn another_history_and_another_writer_are_refused_and_the_rest_is_shipped() {
+    let Some(server) = server() else { return };
+    let fleet = Fleet::new(server);
+    fleet.grant("p", "second", Access::Write);
+    let (one, two) = (Machine::new(), Machine::new());
+    let mut store = one.open();
+    (0..3).for_each(|n| drop(store.append(message("run", n)).unwrap()));
+    one.shipper(&fleet, Level::Full).ship(|_| ()).unwrap();
+    let mut store = two.open();
+    (1..4).for_each(|n| drop(store.append(message("run", n)).unwrap()));
+    store.append(message("fresh", 0)).unwrap();
+    let before = shipped(&fleet);
+    let progress = two.shipper(&fleet, Level::Full).ship(|_| ()).unwrap();
+    assert_eq!((progress.runs, progress.refused.len()), (1, 1));
+    assert!(progress.refused[0].why.contains("another store ships a run with this id"));
+    let progress = two.shipper_as(&fleet, "second", "p", Level::Full).ship(|_| ()).unwrap();
+    assert_eq!(progress.refused.len(), 2, "{:?}", progress.refused);
+    assert!(progress.refused[0].why.contains("another role"), "{:?}", progress.refused);
+    assert!(shipped(&fleet).contains(&before[0]), "what was shipped stays");
+    // The same id in another project is another run.
+    fleet.grant("q", "second", Access::Write);
+    let progress = two.shipper_as(&fleet, "second", "q", Level::Full).ship(|_| ()).unwrap();
+    assert_eq!((progress.runs, progress.refused.len()), (2, 0));
+}
+
+#[test]
+fn metadata_has_no_texts() {
+    let Some(server) = server() else { return };
+    let fleet = Fleet::new(server);
+    let machine = Machine::new();
+    let mut store = machine.open();
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let events = prop::collection::vec(event(), 60).new_tree(&mut runner).unwrap().current();
+    events.into_iter().for_each(|event| drop(store.append(event).unwrap()));
+    let progress = machine.shipper(&fleet, Level::Metadata).ship(|_| ()).unwrap();
+    assert_eq!(progress.refused, Vec::new());
+    let dump = fleet.sql(
+        "SELECT string_agg(payload, '') FROM midcourse.records; SELECT string_agg(header::text, '') \
+         FROM midcourse.runs; SELECT count(*) FROM midcourse.bodies; SELECT count(*) FROM midcourse.words",
+    );
+    for text in ["make", "no rule", "quotes", "long", "zero"] {
+        assert!(!dump.contains(text), "{text}: {dump}");
+    }
+    assert!(dump.ends_with("\n0\n0") && dump.contains("bash"), "{dump}");
+    store.append(message("run", 9_999)).unwrap();
+    let progress = machine.shipper(&fleet, Level::Full).ship(|_| ()).unwrap();
+    assert!(progress.refused[0].why.contains("another level"), "{:?}", progress.refused);
+}
