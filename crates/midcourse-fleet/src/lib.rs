@@ -4,11 +4,15 @@
 //! command `midcourse` is the only user; programs that embed midcourse need nothing of this crate.
 
 mod error;
+mod local_copy;
+mod reader;
 pub mod schema;
 mod ship;
 mod target;
 mod words;
 
 pub use error::FleetError;
+pub use local_copy::LocalCopy;
+pub use reader::{FleetReader, IdPart, ReadRun, RunReader};
 pub use ship::{Level, Progress, Refused, ShipSettings, Shipper};
 pub use target::FleetTarget;

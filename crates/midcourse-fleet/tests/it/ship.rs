@@ -10,9 +10,8 @@ use crate::world::{Fleet, Machine, contents, server};
 
 /// How far the fleet has each run: run id, records, reports and last link.
 fn shipped(fleet: &Fleet<'_>) -> Vec<String> {
-    let rows = fleet.sql(
-        "SELECT run_id, records, reports, encode(link, 'hex') FROM midcourse.runs",
-    );
+    let rows =
+        fleet.sql("SELECT run_id, records, reports, encode(link, 'hex') FROM midcourse.runs");
     let mut rows: Vec<String> = rows.lines().map(ToOwned::to_owned).collect();
     rows.sort();
     rows
@@ -21,7 +20,7 @@ fn shipped(fleet: &Fleet<'_>) -> Vec<String> {
 #[test]
 fn everything_is_shipped_once() {
     let Some(server) = server() else { return };
-    let config = ProptestConfig { cases: 12, ..ProptestConfig::default() };
+    let config = ProptestConfig { cases: 8, ..ProptestConfig::default() };
     let mut runner = proptest::test_runner::TestRunner::new(config);
     let events = prop::collection::vec(event(), 1..80);
     runner

@@ -8,6 +8,7 @@ use crate::store::append::run_head;
 use crate::store::chain::Link;
 use crate::store::error::StoreError;
 use crate::store::read::{self, ReportRow, Row};
+use crate::store::runs::{RunSummary, SummaryState};
 use crate::store::{Store, runs};
 
 /// How much of a hash chain is read at once.
@@ -251,7 +252,8 @@ fn header(connection: &Connection, run_id: &RunId) -> Result<Option<RunHeader>, 
         let link: [u8; 32] = row.get("head")?;
         let count = |value: i64| u64::try_from(value).unwrap_or_default();
         Ok(RunHeader {
-            summary: runs::read_summary(row)?,
+            // The state follows from the fields below.
+            summary: RunSummary { state: SummaryState::default(), ..runs::read_summary(row)? },
             depth: count(row.get("depth")?),
             conversation_id: row.get("conversation_id")?,
             open_calls: count(row.get("open_calls")?),

@@ -1,0 +1,194 @@
+//! Copies of runs in a temporary store, so that commands read a run of a fleet with the code with which
+//! they read a run of this machine.
+//!
+//! A run is copied when somebody asks for it, and only what is new when somebody asks again. The store
+//! is in a private temporary folder and is removed with the process.
+
+use std::collections::HashMap;
+
+use midcourse::{
+    ChainLimit, ChainPosition, DataDir, Durability, RunId, SearchFilter, SearchHit, SearchIndex,
+    Store, StoreError, StoreSettings, Timestamp,
+};
+use tempfile::TempDir;
+
+use crate::error::FleetError;
+use crate::reader::{ReadRun, RunReader};
+use crate::ship::Level;
+
+/// How much of a run is read at once.
+const PART: ChainLimit = ChainLimit { entries: 5_000, bytes: 16 * 1024 * 1024 };
+
+/// Copies of runs of a reader.
+pub struct LocalCopy {
+    store: Store,
+    data_dir: DataDir,
+    /// How far each run is copied, as a position of the original.
+    copied: HashMap<RunId, Copied>,
+    /// Removed on drop, after the store is closed.
+    _folder: TempDir,
+}
+
+/// How far a run is copied.
+#[derive(Clone, Copy)]
+struct Copied {
+    /// The position in the original.
+    original: ChainPosition,
+    /// The last link of the copy. It differs from that of the original if the texts were not shipped,
+    /// because the hashes are then those of what is left.
+    link: midcourse::Link,
+}
+
+impl LocalCopy {
+    /// An empty copy.
+    pub fn new() -> Result<Self, FleetError> {
+        let folder = tempfile::Builder::new().prefix("midcourse-").tempdir();
+        let folder = folder.map_err(StoreError::from)?;
+        let data_dir = DataDir::at(folder.path().join("copy"));
+        let settings = StoreSettings { durability: Durability::Normal, ..StoreSettings::default() };
+        let store = Store::open(&data_dir, settings)?;
+        Ok(Self { store, data_dir, copied: HashMap::new(), _folder: folder })
+    }
+
+    /// The store with the copies.
+    pub const fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The data directory of the store with the copies.
+    pub const fn data_dir(&self) -> &DataDir {
+        &self.data_dir
+    }
+
+    /// Copies a run with all its child runs, and the summaries of the runs above it, or what is new of
+    /// them. Returns whether the run exists.
+    pub fn bring(
+        &mut self,
+        reader: &mut dyn RunReader,
+        run_id: &RunId,
+    ) -> Result<bool, FleetError> {
+        let family = reader.family(run_id)?;
+        let Some(run) = family.first() else { return Ok(false) };
+        self.bring_parents(reader, run)?;
+        for run in &family {
+            self.bring_one(reader, run)?;
+        }
+        Ok(true)
+    }
+
+    /// Copies the summaries of the runs above a run.
+    fn bring_parents(
+        &mut self,
+        reader: &mut dyn RunReader,
+        run: &ReadRun,
+    ) -> Result<(), FleetError> {
+        const MAX_LEVELS: usize = 64;
+        let mut parent = run.header.summary().parent_run_id;
+        for _ in 0..MAX_LEVELS {
+            let Some(parent_id) = parent.take() else { break };
+            if self.store.run(parent_id.as_str())?.is_some() {
+                break;
+            }
+            let family = reader.family(&parent_id)?;
+            let Some(found) = family.first() else { break };
+            self.store.add_to_copy(&found.header, &[])?;
+            parent = found.header.summary().parent_run_id;
+        }
+        Ok(())
+    }
+
+    /// Copies one run, or what is new of it.
+    pub fn bring_one(
+        &mut self,
+        reader: &mut dyn RunReader,
+        run: &ReadRun,
+    ) -> Result<(), FleetError> {
+        let run_id = run.header.run_id();
+        let start = ChainPosition::start(run_id);
+        let mut at = self
+            .copied
+            .get(run_id)
+            .copied()
+            .unwrap_or(Copied { original: start, link: start.link });
+        if at.original == run.header.end() && self.copied.contains_key(run_id) {
+            return Ok(());
+        }
+        loop {
+            let mut part = reader.chain_after(run_id, &at.original, PART)?;
+            if run.level == Level::Metadata {
+                for entry in &mut part.entries {
+                    entry.relink(&at.link);
+                    at.link = entry.link();
+                }
+                part.header.link = at.link;
+            }
+            let end = ChainPosition { link: part.end.link, ..part.header.end() };
+            self.store.add_to_copy(&part.header, &part.entries)?;
+            let is_stuck = part.end == at.original;
+            at.original = part.end;
+            self.copied.insert(run_id.clone(), at);
+            if part.end == end || is_stuck {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Copies the summaries of the runs of a period, with the records of messages to agents and what
+    /// became of them: what a report over many runs reads. The copy must be empty before.
+    pub fn bring_period(
+        &mut self,
+        reader: &mut dyn RunReader,
+        since: Timestamp,
+        until: Timestamp,
+    ) -> Result<(), FleetError> {
+        for run in reader.runs_between(since, until)? {
+            let summary = run.header.summary();
+            let has_messages = summary.deliveries.saturating_add(summary.shadow_deliveries) > 0;
+            match has_messages {
+                true => self.bring_one(reader, &run)?,
+                false => self.store.add_to_copy(&run.header, &[])?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Up to `count` entries that contain all the words, those of the newest runs first. The second
+    /// list describes damage in the records that were found.
+    pub fn search(
+        &mut self,
+        reader: &mut dyn RunReader,
+        words: &str,
+        filter: &SearchFilter,
+        count: usize,
+    ) -> Result<(Vec<SearchHit>, Vec<midcourse::Finding>), FleetError> {
+        /// How many runs are searched at once.
+        const RUNS: usize = 24;
+        let (mut hits, mut findings, mut skip) = (Vec::new(), Vec::new(), 0);
+        let mut index = SearchIndex::open(&self.store)?;
+        while hits.len() < count {
+            let candidates = match &filter.run_id {
+                Some(run_id) if skip == 0 => vec![run_id.clone()],
+                Some(_) => Vec::new(),
+                None => reader.runs_with_words(words, &filter.runs, skip, RUNS)?,
+            };
+            if candidates.is_empty() {
+                break;
+            }
+            skip = skip.saturating_add(candidates.len());
+            for run_id in &candidates {
+                if let Some(run) = reader.family(run_id)?.into_iter().next() {
+                    self.bring_one(reader, &run)?;
+                }
+            }
+            index.catch_up(&self.store, |_| ())?;
+            for run_id in candidates {
+                let left = count.saturating_sub(hits.len());
+                let only = SearchFilter { run_id: Some(run_id), ..filter.clone() };
+                let (found, damage) = index.search(&self.store, words, &only, left)?;
+                hits.extend(found);
+                findings.extend(damage);
+            }
+        }
+        Ok((hits, findings))
+    }
+}
