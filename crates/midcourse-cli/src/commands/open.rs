@@ -76,7 +76,8 @@ pub(super) fn to_redact(data_dir: &DataDir, redaction: Redaction) -> Result<Stor
     to_write_in(data_dir, StoreSettings { redaction, ..StoreSettings::default() })
 }
 
-fn to_write_in(data_dir: &DataDir, settings: StoreSettings) -> Result<Store> {
+/// Opens the store of this data directory for writing. Creates the store if there is none yet.
+pub(super) fn to_write_in(data_dir: &DataDir, settings: StoreSettings) -> Result<Store> {
     let path = || data_dir.path().display().to_string();
     let mut store = Store::open(data_dir, settings).with_context(path)?;
     while store.ingest_spilled().with_context(path)? > 0 {}

@@ -1,7 +1,7 @@
 //! `midcourse ui`: shows runs in the browser, from a web server on this machine.
 //!
-//! `server` answers requests, `access` decides who may ask, `changes` follows the store, and `data`
-//! makes what the page shows. The page itself is in `page/`: plain HTML, CSS and JavaScript, embedded
+//! `server` answers requests, `access` decides who may ask, `changes` follows the store, and
+//! `page_data` makes what the page shows. `midcourse serve` shows the same page to a team. The page itself is in `page/`: plain HTML, CSS and JavaScript, embedded
 //! as it is. Everything is read from the same queries as `list` and `report`.
 
 mod access;

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
-use midcourse::{SearchIndex, Store, has_spilled};
+use midcourse::{SearchIndex, Store, StoreSettings, has_spilled};
 use tokio::sync::watch;
 
 use super::stores::{FileId, Stores};
@@ -56,7 +56,7 @@ fn watch(stores: &Stores, changes: &watch::Sender<u64>) {
         }
         if has_spilled(stores.data_dir()) {
             // If it fails, for example because the store is locked, the next round tries it again.
-            let _ = open::to_write();
+            let _ = open::to_write_in(stores.data_dir(), StoreSettings::default());
         }
         thread::sleep(tail::POLL_INTERVAL);
     }

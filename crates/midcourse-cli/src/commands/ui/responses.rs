@@ -48,7 +48,7 @@ impl Failure {
     }
 
     pub(super) fn stopping() -> Self {
-        let text = "The viewer is stopping; start it again with `midcourse ui`.".to_owned();
+        let text = "The viewer is stopping. Start it again, then load the page again.".to_owned();
         Self { status: StatusCode::SERVICE_UNAVAILABLE, text }
     }
 }

@@ -1,4 +1,7 @@
-//! The web server: which path leads to which data, and the checks before that.
+//! The web server: which path leads to which data, and the checks of `midcourse ui` before that.
+//!
+//! `routes` has the page and its data without any check, so `midcourse serve` can put its own checks
+//! in front of them.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -19,13 +22,21 @@ use super::responses::{Failure, add_headers, sentence};
 use super::stores::Stores;
 use super::{assets, events, print_next_link, records, runs, search, steps};
 
-/// What every request may use.
+/// What every request for data may use.
 #[derive(Clone)]
-pub(super) struct Viewer {
+pub(in crate::commands) struct Viewer {
     pub(super) stores: Arc<Stores>,
     pub(super) changes: Changes,
     pub(super) reports: Arc<Reports>,
-    access: Arc<Access>,
+}
+
+impl Viewer {
+    /// Shows the store of a data directory, and starts threads that follow it until the program ends.
+    pub(in crate::commands) fn open(data_dir: &DataDir) -> Result<Self> {
+        let stores = Stores::new(data_dir.clone());
+        let changes = changes::follow(&stores)?;
+        Ok(Self { stores, changes, reports: Arc::default() })
+    }
 }
 
 /// Serves the viewer until Ctrl-C.
@@ -34,18 +45,18 @@ pub(super) async fn serve(
     data_dir: &DataDir,
     access: Arc<Access>,
 ) -> Result<()> {
-    let stores = Stores::new(data_dir.clone());
-    let changes = changes::follow(&stores)?;
-    let viewer = Viewer { stores, changes, reports: Arc::default(), access };
+    let router = guarded(routes(Viewer::open(data_dir)?), access);
     let listener = tokio::net::TcpListener::from_std(listener)?;
     // The streams of live events never end by themselves, so the server does not wait for them.
     tokio::select! {
-        served = serve_http(listener, router(viewer)) => served.context("the server stopped"),
+        served = serve_http(listener, router) => served.context("the server stopped"),
         stopped = tokio::signal::ctrl_c() => Ok(stopped?),
     }
 }
 
-fn router(viewer: Viewer) -> Router {
+/// The page and its data. Whoever uses these routes decides who may ask, and calls `add_headers` for
+/// every response.
+pub(in crate::commands) fn routes(viewer: Viewer) -> Router {
     Router::new()
         .route("/", get(assets::index))
         .route("/run/{id}", get(assets::index))
@@ -67,19 +78,24 @@ fn router(viewer: Viewer) -> Router {
         .route("/api/search", get(search::search))
         .route("/api/events", get(events::stream))
         .fallback(unknown)
-        // Requests to all routes above need a session; opening the link gives one.
-        .layer(middleware::from_fn_with_state(viewer.clone(), check_session))
-        .route("/open/{code}", get(open))
-        .layer(middleware::from_fn_with_state(viewer.clone(), check_origin))
         .with_state(viewer)
+}
+
+/// Adds the checks of `midcourse ui` to the routes.
+fn guarded(routes: Router, access: Arc<Access>) -> Router {
+    routes
+        // Requests to all these routes need a session; opening the link gives one.
+        .layer(middleware::from_fn_with_state(Arc::clone(&access), check_session))
+        .merge(Router::new().route("/open/{code}", get(open)).with_state(Arc::clone(&access)))
+        .layer(middleware::from_fn_with_state(access, check_origin))
 }
 
 async fn unknown() -> Failure {
     Failure::not_found("There is no such page.")
 }
 
-async fn check_origin(State(viewer): State<Viewer>, request: Request, next: Next) -> Response {
-    let mut response = match viewer.access.check_origin(request.method(), request.headers()) {
+async fn check_origin(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
+    let mut response = match access.check_origin(request.method(), request.headers()) {
         Ok(()) => next.run(request).await,
         Err(refusal) => refused(&request, refusal),
     };
@@ -87,8 +103,12 @@ async fn check_origin(State(viewer): State<Viewer>, request: Request, next: Next
     response
 }
 
-async fn check_session(State(viewer): State<Viewer>, request: Request, next: Next) -> Response {
-    match viewer.access.has_session(request.headers()) {
+async fn check_session(
+    State(access): State<Arc<Access>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match access.has_session(request.headers()) {
         true => next.run(request).await,
         false => refused(&request, Refusal::NoSession),
     }
@@ -105,11 +125,10 @@ fn refused(request: &Request, refusal: Refusal) -> Response {
 
 /// Exchanges the code of a link for a session.
 async fn open(
-    State(viewer): State<Viewer>,
+    State(access): State<Arc<Access>>,
     Path(code): Path<String>,
     request: Request,
 ) -> Response {
-    let access = &viewer.access;
     // Somebody may open the link again in the browser that has used it.
     if access.has_session(request.headers()) {
         return Redirect::to(access.start()).into_response();
@@ -117,6 +136,6 @@ async fn open(
     if !access.redeem(&code) {
         return sentence(Refusal::NoSession);
     }
-    print_next_link(access);
+    print_next_link(&access);
     ([(SET_COOKIE, access.cookie())], Redirect::to(access.start())).into_response()
 }
