@@ -15,6 +15,8 @@ mod demo;
 mod doctor;
 mod eval;
 mod export;
+#[cfg(feature = "fleet")]
+mod fleet;
 mod hook;
 mod import;
 mod input_files;
@@ -42,7 +44,10 @@ mod run_filter;
 mod run_input;
 mod screen;
 mod search;
+#[cfg(feature = "fleet")]
+mod ship;
 mod show;
+mod source;
 mod stats;
 mod statusline;
 mod step_json;
@@ -51,12 +56,15 @@ mod trust;
 #[cfg(feature = "ui")]
 mod ui;
 mod uninstall;
+mod unit;
 mod verify;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use midcourse::StoreError;
+#[cfg(feature = "fleet")]
+use midcourse_fleet::FleetError;
 
 use crate::terminal::{eprint_line, warn};
 
@@ -149,6 +157,16 @@ enum Command {
     /// export` writes; the format of each file is recognised (see docs/formats.md). Importing a
     /// file again, or a session that hooks have recorded, adds only what is missing.
     Import(import::Arguments),
+    /// Ship the runs of this machine to a fleet's Postgres.
+    ///
+    /// Ships what is new since the last time, and continues after any interruption. Nothing is shipped
+    /// twice or lost. With `[ship]` in your configuration, it also happens in the background while an
+    /// agent runs (see docs/fleet.md).
+    #[cfg(feature = "fleet")]
+    Ship(ship::Command),
+    /// Set up and maintain a fleet: one Postgres for the runs of many machines.
+    #[cfg(feature = "fleet")]
+    Fleet(fleet::Command),
     /// Check stored runs for missing or changed records.
     ///
     /// Checks the hash chain of every run. The exit code is 1 if there are problems.
@@ -266,6 +284,10 @@ pub(crate) fn run() -> ExitCode {
         Command::Ui(arguments) => ui::run(&arguments).map(success),
         Command::Export(arguments) => export::run(&arguments).map(success),
         Command::Import(arguments) => import::run(&arguments).map(success),
+        #[cfg(feature = "fleet")]
+        Command::Ship(arguments) => ship::run(&arguments).map(success_if),
+        #[cfg(feature = "fleet")]
+        Command::Fleet(arguments) => fleet::run(&arguments).map(success_if),
         Command::Verify(arguments) => verify::run(&arguments).map(success_if),
         Command::Eval(arguments) => eval::run(&arguments).map(success_if),
         Command::Anchor(arguments) => anchor::run(&arguments).map(success),
@@ -317,6 +339,11 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 fn print_error(error: &anyhow::Error) {
     warn(&format!("{error:#}"));
     if let Some(error) = error.chain().find_map(|cause| cause.downcast_ref::<StoreError>()) {
+        eprint_line(&format!("hint: {}", error.hint()));
+        return;
+    }
+    #[cfg(feature = "fleet")]
+    if let Some(error) = error.chain().find_map(|cause| cause.downcast_ref::<FleetError>()) {
         eprint_line(&format!("hint: {}", error.hint()));
     }
 }

@@ -4,6 +4,7 @@
 //! command `midcourse` is the only user; programs that embed midcourse need nothing of this crate.
 
 mod error;
+mod heads;
 mod local_copy;
 mod reader;
 pub mod schema;
@@ -12,7 +13,11 @@ mod target;
 mod words;
 
 pub use error::FleetError;
+pub use heads::shipped_heads;
 pub use local_copy::LocalCopy;
 pub use reader::{FleetReader, IdPart, ReadRun, RunReader};
 pub use ship::{Level, Progress, Refused, ShipSettings, Shipper};
 pub use target::FleetTarget;
+
+/// A connection to a fleet, for the functions in [`schema`].
+pub use postgres::Client;

@@ -76,6 +76,18 @@ impl LocalCopy {
         Ok(true)
     }
 
+    /// Copies the summary of a run, if it exists.
+    pub fn bring_summary(
+        &mut self,
+        reader: &mut dyn RunReader,
+        run_id: &RunId,
+    ) -> Result<(), FleetError> {
+        match reader.family(run_id)?.first() {
+            Some(run) => Ok(self.store.add_to_copy(&run.header, &[])?),
+            None => Ok(()),
+        }
+    }
+
     /// Copies the summaries of the runs above a run.
     fn bring_parents(
         &mut self,

@@ -65,6 +65,20 @@ pub struct Refused {
     pub why: String,
 }
 
+/// The id under which a store was shipped to a project; `None` if it was not.
+pub(crate) fn store_id(
+    data_dir: &DataDir,
+    target: &FleetTarget,
+    project: &str,
+) -> Result<Option<String>, FleetError> {
+    Cursors::find_store_id(data_dir, &place(target, project))
+}
+
+/// Names a project of a fleet.
+fn place(target: &FleetTarget, project: &str) -> String {
+    format!("{} project {project}", target.identity())
+}
+
 /// Ships the runs of one store to one project.
 pub struct Shipper {
     target: FleetTarget,
@@ -88,8 +102,7 @@ impl Shipper {
         settings: ShipSettings,
     ) -> Result<Option<Self>, FleetError> {
         let Some(store) = Store::open_read_only(data_dir)? else { return Ok(None) };
-        let place = format!("{} project {}", target.identity(), settings.project);
-        let cursors = Cursors::open(data_dir, &place)?;
+        let cursors = Cursors::open(data_dir, &place(&target, &settings.project))?;
         Ok(Some(Self {
             target,
             settings,
