@@ -28,6 +28,14 @@ use super::open as store;
 use crate::terminal::warn;
 use access::Access;
 
+#[cfg(feature = "serve")]
+pub(super) use {
+    assets::file,
+    responses::add_headers,
+    run_id::segment,
+    server::{Viewer, routes},
+};
+
 /// The port that is tried first, so that a page that is open finds the server again after a restart.
 const DEFAULT_PORT: u16 = 4863;
 

@@ -51,7 +51,7 @@ impl<S: Send + Sync> FromRequestParts<S> for OfRun<u64> {
 }
 
 /// An id as one segment of a path.
-pub(super) fn segment(run_id: &str) -> String {
+pub(in crate::commands) fn segment(run_id: &str) -> String {
     let mut segment = String::with_capacity(run_id.len());
     if matches!(run_id, "" | "." | "..") || run_id.starts_with('~') {
         segment.push('~');
