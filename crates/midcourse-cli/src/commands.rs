@@ -44,6 +44,8 @@ mod run_filter;
 mod run_input;
 mod screen;
 mod search;
+#[cfg(feature = "serve")]
+mod serve;
 #[cfg(feature = "fleet")]
 mod ship;
 mod show;
@@ -145,6 +147,13 @@ enum Command {
     /// after that the browser is known. Nothing leaves the machine.
     #[cfg(feature = "ui")]
     Ui(ui::Arguments),
+    /// Show the runs of a team in the browser, to the people who may see them.
+    ///
+    /// Serves the page of `midcourse ui` for several projects. Each person signs in with a token and
+    /// sees the projects of the own entry in the people file. Listens on loopback by default, and
+    /// elsewhere with TLS only (see docs/serve.md).
+    #[cfg(feature = "serve")]
+    Serve(serve::ServeCommand),
     /// Export a run to a file that other programs, or `import`, can read.
     ///
     /// Writes trajectory records as JSON lines, with `--to atif` one document in Harbor's Agent
@@ -282,6 +291,8 @@ pub(crate) fn run() -> ExitCode {
         Command::Search(arguments) => search::run(&arguments).map(success_if),
         #[cfg(feature = "ui")]
         Command::Ui(arguments) => ui::run(&arguments).map(success),
+        #[cfg(feature = "serve")]
+        Command::Serve(arguments) => serve::run(arguments).map(success),
         Command::Export(arguments) => export::run(&arguments).map(success),
         Command::Import(arguments) => import::run(&arguments).map(success),
         #[cfg(feature = "fleet")]

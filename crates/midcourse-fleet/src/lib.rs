@@ -4,6 +4,7 @@
 //! command `midcourse` is the only user; programs that embed midcourse need nothing of this crate.
 
 mod error;
+mod follower;
 mod heads;
 mod local_copy;
 mod reader;
@@ -13,6 +14,7 @@ mod target;
 mod words;
 
 pub use error::FleetError;
+pub use follower::{Changed, Follower};
 pub use heads::shipped_heads;
 pub use local_copy::LocalCopy;
 pub use reader::{FleetReader, IdPart, ReadRun, RunReader};

@@ -109,6 +109,30 @@ impl LocalCopy {
         Ok(())
     }
 
+    /// Copies what is new of those of these runs that were copied before.
+    pub fn refresh(
+        &mut self,
+        reader: &mut dyn RunReader,
+        runs: &[ReadRun],
+    ) -> Result<bool, FleetError> {
+        let mut is_changed = false;
+        for run in runs {
+            let parent = run.header.summary().parent_run_id;
+            let is_copied = |run_id: &RunId| self.copied.contains_key(run_id);
+            // A new child run belongs to a run that is copied.
+            if is_copied(run.header.run_id()) || parent.as_ref().is_some_and(is_copied) {
+                self.bring_one(reader, run)?;
+                is_changed = true;
+            }
+        }
+        Ok(is_changed)
+    }
+
+    /// The number of runs that are copied.
+    pub fn run_count(&self) -> usize {
+        self.copied.len()
+    }
+
     /// Copies one run, or what is new of it.
     pub fn bring_one(
         &mut self,

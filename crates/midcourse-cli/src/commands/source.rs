@@ -5,13 +5,13 @@
 
 use anyhow::{Context as _, Result};
 #[cfg(feature = "fleet")]
-use midcourse::RunId;
+use midcourse::{DataDir, RunId};
 use midcourse::{
     Finding, ListedRun, RunCursor, RunFilter, RunSummary, SearchFilter, SearchHit, SearchIndex,
     Store, Timestamp,
 };
 #[cfg(feature = "fleet")]
-use midcourse_fleet::{FleetReader, FleetTarget, IdPart, LocalCopy, RunReader as _};
+use midcourse_fleet::{Changed, FleetReader, FleetTarget, IdPart, LocalCopy, RunReader as _};
 
 use super::open;
 use super::refresh::{Outdated, refresh};
@@ -71,9 +71,7 @@ impl StoreArguments {
     #[cfg(feature = "fleet")]
     pub(super) fn fleet(&self) -> Result<Option<Fleet>> {
         let Some(address) = &self.store else { return Ok(None) };
-        let target = FleetTarget::parse(address)?;
-        let reader = FleetReader::open(target, self.fleet_project.as_deref())?;
-        Ok(Some(Fleet { reader, copy: LocalCopy::new()? }))
+        Fleet::open(FleetTarget::parse(address)?, self.fleet_project.as_deref()).map(Some)
     }
 }
 
@@ -157,6 +155,25 @@ impl Source {
         Ok(())
     }
 
+    /// Begins to follow a fleet, and copies the runs that were active last, about as many as `count`
+    /// records need. `None` for the store of this machine, which is polled.
+    pub(super) fn follow(
+        &mut self,
+        run: Option<&midcourse::RunId>,
+        count: usize,
+    ) -> Result<Option<Live>> {
+        #[cfg(feature = "fleet")]
+        if let Self::Fleet(fleet) = self {
+            let live = Live(midcourse_fleet::Follower::open(&fleet.reader)?);
+            if run.is_none() {
+                fleet.bring_latest(count.clamp(1, MAX_LATEST))?;
+            }
+            return Ok(Some(live));
+        }
+        let _ = (run, count);
+        Ok(None)
+    }
+
     /// Searches the texts of all runs.
     pub(super) fn search(
         &mut self,
@@ -181,8 +198,80 @@ impl Source {
     }
 }
 
+/// Waits for what is shipped to a fleet.
+#[cfg(feature = "fleet")]
+pub(super) struct Live(midcourse_fleet::Follower);
+
+/// The store of this machine is polled instead.
+#[cfg(not(feature = "fleet"))]
+pub(super) enum Live {}
+
+impl Live {
+    /// Waits until something was shipped, and copies what is new of it: of one run with its child runs,
+    /// or of all runs.
+    #[cfg(feature = "fleet")]
+    pub(super) fn wait(
+        &mut self,
+        source: &mut Source,
+        run: Option<&midcourse::RunId>,
+    ) -> Result<()> {
+        let Source::Fleet(fleet) = source else { return Ok(()) };
+        let runs = match self.0.wait(LIVE_WAIT)? {
+            Changed::Nothing => return Ok(()),
+            Changed::Runs(numbers) => fleet.reader.runs_numbered(&numbers)?,
+            Changed::All => match run {
+                Some(run_id) => fleet.reader.family(run_id)?,
+                None => return fleet.bring_latest(MAX_LATEST),
+            },
+        };
+        for changed in runs {
+            if run.is_none_or(|run_id| changed.header.run_id() == run_id) {
+                fleet.copy.bring_one(&mut fleet.reader, &changed)?;
+            }
+        }
+        Ok(())
+    }
+
+    #[cfg(not(feature = "fleet"))]
+    pub(super) fn wait(&mut self, _: &mut Source, _: Option<&midcourse::RunId>) -> Result<()> {
+        match *self {}
+    }
+}
+
+/// How many of the runs that were active last are followed.
+#[cfg(feature = "fleet")]
+const MAX_LATEST: usize = 20;
+
+/// How long one wait for notifications takes at most.
+#[cfg(feature = "fleet")]
+const LIVE_WAIT: std::time::Duration = std::time::Duration::from_secs(30);
+
 #[cfg(feature = "fleet")]
 impl Fleet {
+    /// Copies the runs that were active last, the latest one last.
+    fn bring_latest(&mut self, count: usize) -> Result<()> {
+        let query = midcourse::RunTableQuery {
+            order: midcourse::RunOrder::Latest,
+            count,
+            ..midcourse::RunTableQuery::default()
+        };
+        let (mut rows, _) = self.reader.run_table(&query)?;
+        rows.reverse();
+        for row in rows {
+            self.copy.bring(&mut self.reader, &row.run.run_id)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn open(target: FleetTarget, project: Option<&str>) -> Result<Self> {
+        let fleet = Self { reader: FleetReader::open(target, project)?, copy: LocalCopy::new()? };
+        // Reports about copies use the user's prices, too.
+        if let Ok(user) = DataDir::of_user() {
+            let _ = std::fs::copy(user.config_file(), fleet.copy.data_dir().config_file());
+        }
+        Ok(fleet)
+    }
+
     /// Copies the summaries of the runs that a name may mean, so that the rules for names decide among
     /// them.
     fn bring_candidates(&mut self, name: &str) -> Result<()> {

@@ -48,6 +48,8 @@ mod run_command;
 mod run_table;
 mod runs_command;
 mod secrets;
+#[cfg(feature = "serve")]
+mod serve;
 mod session_files;
 mod sessions;
 mod state_machine;

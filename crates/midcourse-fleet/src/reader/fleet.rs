@@ -107,6 +107,17 @@ impl FleetReader {
         }
     }
 
+    /// The runs with these numbers, as notifications have them.
+    pub fn runs_numbered(&mut self, numbers: &[i64]) -> Result<Vec<ReadRun>, FleetError> {
+        let project = self.project;
+        let rows = self.client()?.query(
+            "SELECT header, level FROM midcourse.runs WHERE project = $1 AND run = ANY ($2) \
+             AND header IS NOT NULL ORDER BY latest, run",
+            &[&project, &numbers],
+        )?;
+        rows.iter().map(|row| read_run(row.get(0), row.get(1))).collect()
+    }
+
     /// Checks that the fleet can be reached.
     pub fn ping(&mut self) -> Result<(), FleetError> {
         self.client()?.execute("SELECT 1", &[])?;
