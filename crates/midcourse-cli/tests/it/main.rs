@@ -26,6 +26,8 @@ mod event_format;
 mod events;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod faults;
+#[cfg(all(unix, feature = "fleet"))]
+mod fleet;
 mod hook;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod hook_faults;

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use midcourse::{ChainPosition, DataDir, Link, RunId, StoreError};
@@ -140,9 +141,14 @@ fn lock(file: &std::path::Path) -> Result<File, FleetError> {
     options.write(true).create(true).truncate(false);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let lock = options.open(file).map_err(StoreError::from)?;
+    let mut lock = options.open(file).map_err(StoreError::from)?;
     match lock.try_lock() {
-        Ok(()) => Ok(lock),
+        Ok(()) => {
+            // For people who look for the process.
+            let _ = lock.set_len(0);
+            let _ = lock.write_all(format!("{}\n", std::process::id()).as_bytes());
+            Ok(lock)
+        }
         Err(TryLockError::WouldBlock) => Err(FleetError::AlreadyShipping),
         Err(TryLockError::Error(error)) => Err(StoreError::from(error).into()),
     }

@@ -6,4 +6,5 @@ mod contract;
 mod memory;
 mod runs;
 mod ship;
+mod tidy;
 mod world;
