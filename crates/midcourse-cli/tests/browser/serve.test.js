@@ -79,7 +79,7 @@ test("sign in, choose a project, open a run, sign out", async () => {
   await page.getByRole("link", { name: "Runs", exact: true }).click();
   await page.getByRole("row").nth(2).waitFor();
   assert.equal(new URL(page.url()).pathname, "/p/infra/");
-  await page.getByRole("button", { name: "Failed", exact: true }).click();
+  await page.getByRole("group", { name: "State" }).getByRole("button", { name: "Failed" }).click();
   await page.waitForURL(/\/p\/infra\/\?state=failed$/);
   await page.goto(`${server.origin}/p/infra/compare/fork-a/fork-b`);
   await page.getByText(/page12\.ts/).first().waitFor();

@@ -113,9 +113,8 @@ fn a_person_who_is_removed_is_out_at_once() {
     let (ada, bob) = (server.session(&ada), server.session(&bob));
 
     let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
-    let head = format!("GET /p/web/api/events HTTP/1.1\r\nhost: localhost\r\nconnection: close");
-    let head = format!("{head}\r\n{ada}\r\n\r\n");
-    stream.write_all(head.as_bytes()).unwrap();
+    let request = server::head("GET", "/p/web/api/events", "localhost", &[&ada]);
+    stream.write_all(format!("{request}\r\n").as_bytes()).unwrap();
     let mut events = BufReader::new(stream);
     let mut line = String::new();
     while !line.contains("ready") {

@@ -41,8 +41,9 @@ impl Readiness {
             return !is_hanging && latest.is_some_and(|(_, is_ready)| is_ready);
         }
         let (check, latest) = (Arc::clone(&self.check), Arc::clone(&self.latest));
-        let is_running = Arc::clone(&self.is_running);
+        let running = Running(Arc::clone(&self.is_running));
         let checked = tokio::task::spawn_blocking(move || {
+            let _running = running;
             let result = check();
             let mut latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
             let was_ready = latest.is_none_or(|(_, is_ready)| is_ready);
@@ -52,10 +53,18 @@ impl Readiness {
                 warn(&format!("the server is not ready: {error:#}"));
             }
             *latest = Some((Instant::now(), result.is_ok()));
-            is_running.store(false, Ordering::Release);
             result.is_ok()
         });
         matches!(tokio::time::timeout(TIMEOUT, checked).await, Ok(Ok(true)))
+    }
+}
+
+/// A check that runs, until it is dropped; also if the check panics.
+struct Running(Arc<AtomicBool>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
     }
 }
 
@@ -77,5 +86,17 @@ mod tests {
             assert!(!readiness.is_ready().await);
         }
         assert_eq!(asked.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test]
+    async fn a_check_that_panics_has_failed_and_is_asked_again() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&asked);
+        let readiness = Readiness::new(Arc::new(move || {
+            assert_ne!(counted.fetch_add(1, Ordering::Relaxed), 0, "the first check panics");
+            Ok(())
+        }));
+        assert!(!readiness.is_ready().await);
+        assert!(readiness.is_ready().await);
     }
 }
