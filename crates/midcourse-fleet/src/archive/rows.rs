@@ -75,6 +75,7 @@ pub(super) fn run_row(part: &str, header: &RunHeader) -> Result<Vec<Value>, Arch
         tokens(|usage| usage.output_tokens),
         tokens(|usage| usage.cache_creation_input_tokens),
         tokens(|usage| usage.cache_read_input_tokens),
+        run.tokens.as_ref().map_or(Value::Null, |usage| Value::Bool(usage.is_estimate)),
         run.cost.map_or(Ok(Value::Null), |cost| number(cost.get()))?,
         Value::bytes(header.link.as_bytes()),
         Value::text(&json),

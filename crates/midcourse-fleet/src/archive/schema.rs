@@ -59,8 +59,9 @@ impl Table {
                     optional int64 exit_code;
                     optional int64 input_tokens;
                     optional int64 output_tokens;
-                    optional int64 cache_creation_input_tokens;
-                    optional int64 cache_read_input_tokens;
+                    optional int64 cache_write_tokens;
+                    optional int64 cache_read_tokens;
+                    optional boolean tokens_estimated;
                     optional int64 cost_usd (DECIMAL(18,6));
                     required binary link;
                     required binary header (STRING);
