@@ -39,19 +39,25 @@ def lines():
                 call, failed = f"call\u0000{number}", number % 5 == 4
                 text = f"line {number} of a log 𝄞\n" * (400 if number % 3 == 0 else 2)
                 usage = {"input_tokens": 100 + number, "output_tokens": 7, "cache_read_input_tokens": 5000}
-                content = [{"type": "tool_use", "id": call, "name": "bash", "input": {"command": "make"}}]
+                content = [{"type": "tool_call", "id": call, "name": "bash", "arguments": {"command": "make"}}]
                 add(run, at, "message_appended", message={"role": "assistant", "content": content,
-                                                          "model": "model-1", "usage": usage})
+                                                          "model": "model-1", "stop_reason": "tool_use",
+                                                          "usage": usage})
                 add(run, at + 1, "tool_started", tool_call_id=call, tool_name="bash", args={"command": "make"})
                 add(run, at + 2, "tool_ended", tool_call_id=call, tool_name="bash", is_error=failed,
                     result={"content": [{"type": "text", "text": text}], "is_error": failed})
+            # The last call is reported again, with another result.
+            add(run, at + 2, "tool_ended", tool_call_id=call, tool_name="bash", is_error=failed,
+                result={"content": [{"type": "text", "text": "another"}], "is_error": failed})
             add(run, at + 3, "run_ended", outcome="completed", new_messages=[])
     return "\n".join(found) + "\n"
 
 
 def run(*arguments, **more):
     environment = os.environ | {"MIDCOURSE_HOME": str(scratch / "home")}
-    return subprocess.run([midcourse, *arguments], env=environment, check=True, capture_output=True, text=True, **more)
+    done = subprocess.run([midcourse, *arguments], env=environment, capture_output=True, encoding="utf-8", **more)
+    assert done.returncode == 0, (arguments, done.stdout[-2000:], done.stderr)
+    return done
 
 
 # What is compared: SQL for the store, and SQL for the archive.
@@ -65,14 +71,14 @@ COMPARED = {
     "input tokens": ("SELECT sum(input_tokens) FROM summaries", "SELECT sum(input_tokens) FROM runs"),
     "output tokens": ("SELECT sum(output_tokens) FROM summaries", "SELECT sum(output_tokens) FROM runs"),
     "cached tokens": ("SELECT sum(cache_read_tokens) FROM summaries", "SELECT sum(cache_read_tokens) FROM runs"),
-    "models": ("SELECT count(model) FROM summaries", "SELECT count(model) FROM runs"),
+    "tasks": ("SELECT sum(length(CAST(task AS BLOB))) FROM summaries", "SELECT sum(strlen(task)) FROM runs"),
     "last links": ("SELECT group_concat(h, ',') FROM (SELECT hex(head) AS h FROM runs ORDER BY run_id)",
                    "SELECT string_agg(hex(link), ',' ORDER BY run_id) FROM runs"),
     "records": ("SELECT count(*) FROM records", "SELECT count(*) FROM records"),
-    "record times": ("SELECT sum(at) FROM records", "SELECT sum(epoch_ms(at)) FROM records"),
+    "record times": ("SELECT sum(at) FROM records", "SELECT sum(epoch_ms(recorded_at)) FROM records"),
     "failed calls": ("SELECT sum(failed) FROM records", "SELECT count(*) FROM records WHERE failed"),
-    "payload bytes": ("SELECT sum(octet_length(payload)) FROM records", "SELECT sum(strlen(payload)) FROM records"),
-    "fact bytes": ("SELECT sum(octet_length(fact)) FROM records", "SELECT sum(strlen(fact)) FROM records"),
+    "payload bytes": ("SELECT sum(length(CAST(payload AS BLOB))) FROM records", "SELECT sum(strlen(payload)) FROM records"),
+    "fact bytes": ("SELECT sum(length(CAST(fact AS BLOB))) FROM records", "SELECT sum(strlen(fact)) FROM records"),
     "tool calls": ("SELECT count(*) FROM records WHERE kind = 'tool_ended'",
                    "SELECT count(*) FROM records WHERE kind = 'tool_ended' AND tool = 'bash'"),
     "reports": ("SELECT count(*) FROM reports", "SELECT count(*) FROM reports"),
@@ -88,7 +94,7 @@ run("record", input=lines())
 summary = json.loads(run("archive", "--older-than", "1d", "--to", str(archive), "--json").stdout)
 run("import", str(archive))
 store = sqlite3.connect(f"file:{scratch / 'home' / 'store.db'}?mode=ro", uri=True)
-duck = duckdb.connect(config={"TimeZone": "UTC"})
+duck = duckdb.connect()
 for table in ("runs", "records", "reports", "bodies"):
     duck.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet('{archive}/{table}/*/*.parquet')")
 wrong = 0
@@ -100,13 +106,13 @@ for name, (in_store, in_archive) in COMPARED.items():
     print(f"{'ok  ' if is_equal else 'FAIL'} {name}: {shown}" + ("" if is_equal else f", in the store {expected}"))
 days = duck.execute(f"SELECT count(DISTINCT day) FROM read_parquet('{archive}/runs/*/*.parquet', "
                     "hive_partitioning = true)").fetchone()[0]
-assert days == 3, f"{days} days"
+assert days == 4, f"{days} days"
 assert summary["runs"] == 12, summary
 
 queries = re.findall(r"```sql\n(.*?)```", page.read_text(), re.DOTALL)
 assert len(queries) >= 3, f"{page} has {len(queries)} queries"
 os.chdir(archive)
-queried = duckdb.connect(config={"TimeZone": "UTC"})
+queried = duckdb.connect()
 for query in queries:
     rows = queried.execute(query).fetchall()
     print(f"ok   {len(rows)} rows: {query.strip().splitlines()[0]}")

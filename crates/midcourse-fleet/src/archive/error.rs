@@ -40,8 +40,8 @@ pub enum ArchiveError {
     #[error("the tables of the archive have no place for {0}")]
     Schema(String),
     /// The folder or the object store reported an error.
-    #[error("{0}")]
-    Place(String, #[source] Box<object_store::Error>),
+    #[error("{0}: {1}")]
+    Place(String, String),
     /// A Parquet file could not be written or read.
     #[error("a Parquet file could not be written or read")]
     Parquet(#[from] parquet::errors::ParquetError),
@@ -56,6 +56,16 @@ pub enum ArchiveError {
 impl ArchiveError {
     pub(super) const fn damaged(what: String) -> Self {
         Self::Damaged(what)
+    }
+
+    /// What could not be done, and the error at the root of an error of the object store, which repeats
+    /// the text of its causes.
+    pub(super) fn place(what: String, error: &object_store::Error) -> Self {
+        let mut cause: &dyn std::error::Error = error;
+        while let Some(source) = cause.source() {
+            cause = source;
+        }
+        Self::Place(what, cause.to_string())
     }
 
     pub(super) fn temporary(error: std::io::Error) -> Self {

@@ -47,7 +47,7 @@ impl ArchivePlace {
             return Self::new(store, prefix, address.to_owned(), std::env::temp_dir());
         }
         let folder = PathBuf::from(address);
-        let failed = |error| ArchiveError::Place(format!("cannot open {address}"), Box::new(error));
+        let failed = |error| ArchiveError::place(format!("cannot open {address}"), &error);
         // A file that was written is on disk: only then does a manifest that follows mean something.
         let store = LocalFileSystem::new_with_prefix(&folder).map_err(failed)?.with_fsync(true);
         Self::new(Arc::new(store), Path::default(), address.to_owned(), folder)
@@ -110,7 +110,7 @@ impl ArchivePlace {
 
     fn failed(&self, what: &str, name: &str) -> impl FnOnce(object_store::Error) -> ArchiveError {
         let what = format!("cannot {what} {name} in {}", self.name);
-        move |error| ArchiveError::Place(what, Box::new(error))
+        move |error| ArchiveError::place(what, &error)
     }
 
     /// Writes a manifest. All files that it names must have been written.

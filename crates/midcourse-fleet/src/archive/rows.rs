@@ -15,7 +15,7 @@ pub(super) const RUN_COLUMNS: [&str; 2] = ["run_id", "header"];
 pub(super) const RECORD_COLUMNS: [&str; 17] = [
     "run_id",
     "seq",
-    "at",
+    "recorded_at",
     "kind",
     "fact",
     "host",
@@ -34,7 +34,17 @@ pub(super) const RECORD_COLUMNS: [&str; 17] = [
 
 /// The columns of `reports` from which a report is read.
 pub(super) const REPORT_COLUMNS: [&str; 11] = [
-    "run_id", "ordinal", "seq", "after", "at", "host", "channel", "status", "hash", "zstd", "link",
+    "run_id",
+    "ordinal",
+    "seq",
+    "after",
+    "recorded_at",
+    "host",
+    "channel",
+    "status",
+    "hash",
+    "zstd",
+    "link",
 ];
 
 /// The columns of `bodies` from which a text is read.

@@ -33,6 +33,6 @@ pub(super) fn connect(address: &str) -> Result<(Arc<dyn ObjectStore>, Path), Arc
         ..RetryConfig::default()
     };
     let store = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(retry).build();
-    let failed = |error| ArchiveError::Place(format!("cannot use {address}"), Box::new(error));
+    let failed = |error| ArchiveError::place(format!("cannot use {address}"), &error);
     Ok((Arc::new(store.map_err(failed)?), prefix))
 }

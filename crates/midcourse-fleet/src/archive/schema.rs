@@ -72,7 +72,7 @@ impl Table {
                     required binary part (STRING);
                     required binary run_id (STRING);
                     required int64 seq;
-                    required int64 at (TIMESTAMP(MILLIS,true));
+                    required int64 recorded_at (TIMESTAMP(MILLIS,true));
                     required binary kind (STRING);
                     optional binary tool (STRING);
                     optional binary fact (STRING);
@@ -103,7 +103,7 @@ impl Table {
                     required int64 ordinal;
                     required int64 seq;
                     required int64 after;
-                    required int64 at (TIMESTAMP(MILLIS,true));
+                    required int64 recorded_at (TIMESTAMP(MILLIS,true));
                     required binary host (STRING);
                     required binary channel (STRING);
                     required binary status (STRING);
