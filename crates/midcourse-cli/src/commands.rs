@@ -2,10 +2,12 @@
 //!
 //! Results go to standard output, everything else to standard error. The exit code is 0 for
 //! success, 2 for an invalid command line, and 1 for any other error. It is also 1 if `verify`,
-//! `backup` or `doctor` found a problem, if `repair` lost a record, if `search` found nothing, or if
-//! `eval` missed a threshold.
+//! `backup`, `archive` or `doctor` found a problem, if `repair` lost a record, if `search` found
+//! nothing, or if `eval` missed a threshold.
 
 mod anchor;
+#[cfg(feature = "archive")]
+mod archive;
 mod backtest;
 mod backup;
 mod columns;
@@ -216,6 +218,13 @@ enum Command {
     /// the files of the store, too. While the command runs, no other process can write to the store;
     /// hooks write their events to the spill folder. `--all` keeps the configuration and the hooks.
     Delete(delete::Arguments),
+    /// Copy old runs to Parquet files, in a folder or an S3 bucket.
+    ///
+    /// DuckDB, Spark and other programs can query the files (see docs/archive.md), and `midcourse
+    /// import` reads them back without loss. Runs that the archive has already are left out. The runs
+    /// stay in the store; `midcourse prune` removes them. The exit code is 1 if a run is damaged.
+    #[cfg(feature = "archive")]
+    Archive(archive::Arguments),
     /// Remove old runs.
     Prune(prune::Arguments),
     /// Approve a project's `midcourse.toml`.
@@ -307,6 +316,8 @@ pub(crate) fn run() -> ExitCode {
         Command::Repair(arguments) => repair::run(&arguments).map(success_if),
         Command::Redact(arguments) => redact::run(&arguments).map(success),
         Command::Delete(arguments) => delete::run(&arguments).map(success),
+        #[cfg(feature = "archive")]
+        Command::Archive(arguments) => archive::run(&arguments).map(success_if),
         Command::Prune(arguments) => prune::run(&arguments).map(success),
         Command::Trust(arguments) => trust::run(&arguments).map(success),
         Command::Record(arguments) => record::run(&arguments).map(success),

@@ -3,6 +3,8 @@
 //! Each machine keeps its own store, which is the outbox. Nothing here is on the path of an agent. The
 //! command `midcourse` is the only user; programs that embed midcourse need nothing of this crate.
 
+#[cfg(feature = "archive")]
+pub mod archive;
 mod error;
 mod follower;
 mod heads;

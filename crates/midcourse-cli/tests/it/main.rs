@@ -4,6 +4,7 @@
 
 mod anchor;
 mod archive;
+mod archive_command;
 mod atif;
 mod backtest;
 mod backup;
