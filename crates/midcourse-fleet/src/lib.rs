@@ -14,5 +14,5 @@ mod words;
 pub use error::FleetError;
 pub use local_copy::LocalCopy;
 pub use reader::{FleetReader, IdPart, ReadRun, RunReader};
-pub use ship::{Level, Progress, Refused, ShipSettings, Shipper};
+pub use ship::{BatchLimit, Level, Progress, Refused, ShipSettings, Shipper};
 pub use target::FleetTarget;

@@ -5,5 +5,7 @@
 mod contract;
 mod memory;
 mod runs;
+mod security;
 mod ship;
+mod staging;
 mod world;
