@@ -2,10 +2,16 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
+mod activity;
+mod chaos;
+mod concurrency;
 mod contract;
 mod memory;
+mod proxy;
+mod readers;
 mod runs;
 mod security;
+mod sessions;
 mod ship;
 mod staging;
 mod world;
