@@ -8,9 +8,21 @@ pub enum FleetError {
     /// The address of the fleet is wrong, or credentials cannot be read.
     #[error("{0}")]
     Target(String),
+    /// The connection cannot be encrypted, or the server cannot show who it is.
+    #[error("no trusted connection to the fleet's Postgres: {0}")]
+    Untrusted(String),
     /// No connection, or it was lost. Trying again later may help.
     #[error("cannot reach the fleet's Postgres: {0}")]
     Unreachable(String),
+    /// Another user of the fleet is in the way. Trying again later may help.
+    #[error("the fleet's Postgres is busy: {0}")]
+    Busy(String),
+    /// The server cannot store what was sent.
+    #[error("the fleet's Postgres cannot store it: {0}")]
+    Data(String),
+    /// A name that a role or a project cannot have, or a role that does not exist.
+    #[error("{0}")]
+    Name(String),
     /// The server refused the password, or the role may not do this.
     #[error("the fleet's Postgres refuses: {0}")]
     Refused(String),
@@ -43,6 +55,16 @@ impl FleetError {
                 "check the address, the network and whether Postgres is running; nothing is lost, \
                  and the next try goes on where this one stopped"
             }
+            Self::Untrusted(_) => {
+                "the address must have the host name of the server's certificate, and \
+                 sslrootcert=FILE names the authority that signed it"
+            }
+            Self::Busy(_) => "nothing was changed; try again later",
+            Self::Data(_) => "`midcourse verify` checks the runs of a store",
+            Self::Name(_) => {
+                "project names have up to 64 of a-z, 0-9, `.`, `_` and `-`; roles are those of \
+                 Postgres"
+            }
             Self::Refused(_) => {
                 "check the user name and the password; the owner of the fleet gives access with \
                  `midcourse fleet grant`"
@@ -60,32 +82,44 @@ impl FleetError {
 
     /// Whether the same may succeed later without a change by the user.
     pub const fn is_temporary(&self) -> bool {
-        matches!(self, Self::Unreachable(_) | Self::Store(StoreError::Locked))
+        matches!(self, Self::Unreachable(_) | Self::Busy(_) | Self::Store(StoreError::Locked))
     }
 }
 
 /// SQLSTATE classes in which the server, and not the request, is at fault: no connection, no
-/// resources, a lock, intervention of the operator, a system error; and a transaction that has to be repeated.
-const TEMPORARY_CLASSES: [&str; 6] = ["08", "53", "55", "57", "58", "40"];
+/// resources, a wrong state, intervention of the operator, a system error.
+const TEMPORARY_CLASSES: [&str; 5] = ["08", "53", "55", "57", "58"];
+
+/// SQLSTATEs of a transaction that has to be repeated: a conflict with another one, a lock that was not
+/// free in time, and a timeout.
+const BUSY: [&str; 3] = ["40", "55P03", "57014"];
+
+/// SQLSTATE classes in which a value is at fault: it is invalid, violates a constraint, or is too large.
+const DATA_CLASSES: [&str; 3] = ["22", "23", "54"];
 
 impl From<postgres::Error> for FleetError {
     fn from(error: postgres::Error) -> Self {
+        if let Some(why) = distrust(&error) {
+            return Self::Untrusted(why);
+        }
         let Some(found) = error.as_db_error() else {
             let mut text = error.to_string();
             // The error of the library names its own cause separately.
             if let Some(cause) = std::error::Error::source(&error) {
                 text = format!("{text}: {cause}");
             }
-            return match is_conversion(&text) {
-                true => Self::Server(text),
-                false => Self::Unreachable(text),
+            return match text {
+                text if text.contains("error serializing") => Self::Data(text),
+                text if is_conversion(&text) => Self::Server(text),
+                text => Self::Unreachable(text),
             };
         };
         let (code, text) = (found.code().code(), found.message().to_owned());
+        let is_in = |starts: &[&str]| starts.iter().any(|start| code.starts_with(start));
         match code {
-            _ if TEMPORARY_CLASSES.iter().any(|class| code.starts_with(class)) => {
-                Self::Unreachable(text)
-            }
+            _ if is_in(&BUSY) => Self::Busy(text),
+            _ if is_in(&DATA_CLASSES) => Self::Data(format!("{text} (SQLSTATE {code})")),
+            _ if is_in(&TEMPORARY_CLASSES) => Self::Unreachable(text),
             "42501" => Self::Refused(text),
             _ if code.starts_with("28") => Self::Refused(text),
             "3F000" | "42P01" | "42883" | "42703" => {
@@ -93,6 +127,37 @@ impl From<postgres::Error> for FleetError {
             }
             _ => Self::Server(format!("{text} (SQLSTATE {code})")),
         }
+    }
+}
+
+/// Why TLS gave the connection up, if it did.
+fn distrust(error: &postgres::Error) -> Option<String> {
+    let mut cause = std::error::Error::source(error);
+    while let Some(found) = cause {
+        let inner = found.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        let inner = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        if let Some(tls) = inner.or_else(|| found.downcast_ref::<rustls::Error>()) {
+            return Some(describe(tls));
+        }
+        if found.to_string() == "server does not support TLS" {
+            return Some("the server does not offer TLS".to_owned());
+        }
+        cause = found.source();
+    }
+    None
+}
+
+fn describe(error: &rustls::Error) -> String {
+    use rustls::{CertificateError as Bad, Error};
+    match error {
+        Error::InvalidCertificate(Bad::UnknownIssuer) => {
+            "the server's certificate is not signed by an authority that this machine trusts"
+                .to_owned()
+        }
+        Error::InvalidCertificate(Bad::NotValidForName | Bad::NotValidForNameContext { .. }) => {
+            format!("the server's certificate is for another host: {error}")
+        }
+        other => other.to_string(),
     }
 }
 

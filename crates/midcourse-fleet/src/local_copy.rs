@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 
 use midcourse::{
-    ChainLimit, ChainPosition, DataDir, Durability, RunId, SearchFilter, SearchHit, SearchIndex,
-    Store, StoreError, StoreSettings, Timestamp,
+    ChainLimit, ChainPosition, DataDir, Durability, Finding, RunId, SearchFilter, SearchHit,
+    SearchIndex, Store, StoreError, StoreSettings, Timestamp,
 };
 use tempfile::TempDir;
 
@@ -25,6 +25,8 @@ pub struct LocalCopy {
     data_dir: DataDir,
     /// How far each run is copied, as a position of the original.
     copied: HashMap<RunId, Copied>,
+    /// What could not be copied.
+    unreadable: Vec<Finding>,
     /// Removed on drop, after the store is closed.
     _folder: TempDir,
 }
@@ -47,7 +49,13 @@ impl LocalCopy {
         let data_dir = DataDir::at(folder.path().join("copy"));
         let settings = StoreSettings { durability: Durability::Normal, ..StoreSettings::default() };
         let store = Store::open(&data_dir, settings)?;
-        Ok(Self { store, data_dir, copied: HashMap::new(), _folder: folder })
+        Ok(Self {
+            store,
+            data_dir,
+            copied: HashMap::new(),
+            unreadable: Vec::new(),
+            _folder: folder,
+        })
     }
 
     /// The store with the copies.
@@ -60,8 +68,14 @@ impl LocalCopy {
         &self.data_dir
     }
 
+    /// The runs that could not be copied although others were, because something in them cannot be
+    /// read. Whoever may write to a fleet can ship such a run.
+    pub fn unreadable(&self) -> &[Finding] {
+        &self.unreadable
+    }
+
     /// Copies a run with all its child runs, and the summaries of the runs above it, or what is new of
-    /// them. Returns whether the run exists.
+    /// them. Returns whether the run exists. Child runs that cannot be read are left out.
     pub fn bring(
         &mut self,
         reader: &mut dyn RunReader,
@@ -70,8 +84,9 @@ impl LocalCopy {
         let family = reader.family(run_id)?;
         let Some(run) = family.first() else { return Ok(false) };
         self.bring_parents(reader, run)?;
-        for run in &family {
-            self.bring_one(reader, run)?;
+        self.bring_one(reader, run)?;
+        for child in family.iter().skip(1) {
+            self.bring_if_readable(reader, child)?;
         }
         Ok(true)
     }
@@ -85,6 +100,34 @@ impl LocalCopy {
         match reader.family(run_id)?.first() {
             Some(run) => Ok(self.store.add_to_copy(&run.header, &[])?),
             None => Ok(()),
+        }
+    }
+
+    /// Copies one run of many, or notes why it cannot be read.
+    fn bring_if_readable(
+        &mut self,
+        reader: &mut dyn RunReader,
+        run: &ReadRun,
+    ) -> Result<(), FleetError> {
+        let done = self.bring_one(reader, run);
+        self.note(run.header.run_id(), done)
+    }
+
+    /// Notes an error if it is about this run only.
+    fn note(&mut self, run_id: &RunId, done: Result<(), FleetError>) -> Result<(), FleetError> {
+        use FleetError::{Data, Run, Server, Store};
+        match done {
+            Err(
+                error @ (Run(_)
+                | Server(_)
+                | Data(_)
+                | Store(StoreError::Damaged(_) | StoreError::Rejected(_))),
+            ) => {
+                let description = error.to_string();
+                self.unreadable.push(Finding { run_id: Some(run_id.clone()), description });
+                Ok(())
+            }
+            other => other,
         }
     }
 
@@ -181,7 +224,7 @@ impl LocalCopy {
             let summary = run.header.summary();
             let has_messages = summary.deliveries.saturating_add(summary.shadow_deliveries) > 0;
             match has_messages {
-                true => self.bring_one(reader, &run)?,
+                true => self.bring_if_readable(reader, &run)?,
                 false => self.store.add_to_copy(&run.header, &[])?,
             }
         }
@@ -212,10 +255,15 @@ impl LocalCopy {
             }
             skip = skip.saturating_add(candidates.len());
             for run_id in &candidates {
-                if let Some(run) = reader.family(run_id)?.into_iter().next() {
-                    self.bring_one(reader, &run)?;
-                }
+                let family = reader.family(run_id);
+                let done = match family.map(|family| family.into_iter().next()) {
+                    Ok(Some(run)) => self.bring_one(reader, &run),
+                    Ok(None) => Ok(()),
+                    Err(error) => Err(error),
+                };
+                self.note(run_id, done)?;
             }
+            findings.append(&mut self.unreadable);
             index.catch_up(&self.store, |_| ())?;
             for run_id in candidates {
                 let left = count.saturating_sub(hits.len());

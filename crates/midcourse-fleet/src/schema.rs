@@ -12,8 +12,15 @@ const STEPS: [&str; 1] = [include_str!("schema/1.sql")];
 /// The schema version of this release.
 pub const SCHEMA_VERSION: i32 = 1;
 
-/// Serialises the commands that change the schema.
-const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext('midcourse.schema'))";
+/// Serialises the commands that change the schema, and the creation of partitions. No role but the owner
+/// can lock the row.
+const LOCK: &str = "SELECT version FROM midcourse.version FOR UPDATE";
+
+/// The tables with partitions, in the order in which every transaction locks them.
+const PARTITIONED: [&str; 4] = ["records", "bodies", "reports", "words"];
+
+/// How long a command waits for readers and shippers. Those that come later wait behind it.
+const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '10s'";
 
 /// What a role may do in a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +69,10 @@ pub fn migrate(client: &mut Client) -> Result<Option<i32>, FleetError> {
 
 fn apply(client: &mut Client, steps: &[&str]) -> Result<Option<i32>, FleetError> {
     let mut transaction = client.transaction()?;
-    transaction.execute(LOCK, &[])?;
+    if !has_schema(&mut transaction)? {
+        // While another command creates the schema, this waits for it.
+        transaction.execute("SELECT pg_advisory_xact_lock(hashtext('midcourse.schema'))", &[])?;
+    }
     let found = current(&mut transaction)?;
     let done = usize::try_from(found.unwrap_or(0)).unwrap_or(0);
     if done > steps.len() {
@@ -84,12 +94,16 @@ fn apply(client: &mut Client, steps: &[&str]) -> Result<Option<i32>, FleetError>
     Ok(found)
 }
 
-fn current(transaction: &mut Transaction<'_>) -> Result<Option<i32>, FleetError> {
+fn has_schema(transaction: &mut Transaction<'_>) -> Result<bool, FleetError> {
     let exists = "SELECT to_regclass('midcourse.version') IS NOT NULL";
-    if !transaction.query_one(exists, &[])?.get::<_, bool>(0) {
+    Ok(transaction.query_one(exists, &[])?.get(0))
+}
+
+fn current(transaction: &mut Transaction<'_>) -> Result<Option<i32>, FleetError> {
+    if !has_schema(transaction)? {
         return Ok(None);
     }
-    let found = transaction.query_opt("SELECT version FROM midcourse.version", &[])?;
+    let found = transaction.query_opt(LOCK, &[])?;
     Ok(found.map(|row| row.get(0)))
 }
 
@@ -102,6 +116,7 @@ pub fn grant(
     access: Access,
     create: bool,
 ) -> Result<Granted, FleetError> {
+    check_names(project, role)?;
     let mut granted = Granted::default();
     let mut transaction = client.transaction()?;
     transaction.execute(LOCK, &[])?;
@@ -109,14 +124,16 @@ pub fn grant(
     let name = identifier(&mut transaction, role)?;
     if exists.is_none() {
         if !create {
-            return Err(FleetError::Run(format!(
+            return Err(FleetError::Name(format!(
                 "there is no role `{role}`; create it in Postgres, or add --create"
             )));
         }
         let password =
             format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
-        // The password has only hexadecimal digits.
-        transaction.batch_execute(&format!("CREATE ROLE {name} LOGIN PASSWORD '{password}'"))?;
+        // Not the password itself, which would be in the log of the server and in its list of
+        // statements. A verifier has only letters, digits and `$+/:=-`.
+        let verifier = postgres_protocol::password::scram_sha_256(password.as_bytes());
+        transaction.batch_execute(&format!("CREATE ROLE {name} LOGIN PASSWORD '{verifier}'"))?;
         granted.password = Some(password);
     }
     let added = transaction.execute(
@@ -151,8 +168,28 @@ pub fn grant(
     Ok(granted)
 }
 
+/// Fails if a project or a role cannot have these names.
+fn check_names(project: &str, role: &str) -> Result<(), FleetError> {
+    const MAX_ROLE_BYTES: usize = 63;
+    const MAX_PROJECT_BYTES: usize = 64;
+    let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_project = project.len() <= MAX_PROJECT_BYTES
+        && project.bytes().next().is_some_and(is_word)
+        && project.bytes().all(|byte| is_word(byte) || b"._-".contains(&byte));
+    if !is_project {
+        return Err(FleetError::Name(format!("`{project}` is not a valid name of a project")));
+    }
+    if role.is_empty() || role.len() > MAX_ROLE_BYTES || role.contains('\0') {
+        return Err(FleetError::Name(format!(
+            "`{role}` is not a valid name of a role; it has 1 to {MAX_ROLE_BYTES} bytes"
+        )));
+    }
+    Ok(())
+}
+
 /// Takes the access of a role to a project away.
 pub fn revoke(client: &mut Client, project: &str, role: &str) -> Result<bool, FleetError> {
+    check_names(project, role)?;
     let removed = client.execute(
         "DELETE FROM midcourse.access AS a USING midcourse.projects AS p \
          WHERE a.project = p.project AND p.name = $1 AND a.role::text = $2",
@@ -169,7 +206,7 @@ fn identifier(transaction: &mut Transaction<'_>, role: &str) -> Result<String, F
 /// The days that have partitions, the oldest first.
 pub fn days(client: &mut Client) -> Result<Vec<Day>, FleetError> {
     let rows = client.query(
-        "SELECT d.day::text, count(r.run), coalesce(max(r.latest), 0), \
+        "SELECT d.day::text, count(r.run), coalesce(max(least(r.latest, (extract(epoch FROM r.received) * 1000)::bigint)), 0), \
          (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class AS c \
           WHERE c.relnamespace = 'midcourse'::regnamespace AND c.relkind = 'r' AND c.relname IN \
           (SELECT part || to_char(d.day, '_YYYYMMDD') FROM \
@@ -197,10 +234,16 @@ pub fn drop_day(
 ) -> Result<bool, FleetError> {
     let since = i64::try_from(active_since.unix_ms()).unwrap_or(i64::MAX);
     let mut transaction = client.transaction()?;
-    transaction.execute("SELECT pg_advisory_xact_lock(hashtext('midcourse.make_day'))", &[])?;
-    // Locks the rows, so that no shipper adds to one of the runs meanwhile.
+    transaction.batch_execute(LOCK_TIMEOUT)?;
+    // Locks the day, so that no shipper adds a run to it, and then its runs, so that none of them grows.
+    let found = transaction
+        .query_opt("SELECT FROM midcourse.days WHERE day = $1::text::date FOR UPDATE", &[&day])?;
+    if found.is_none() {
+        return Ok(false);
+    }
+    // The clock of the machine may be wrong, but nothing has happened after it was received.
     let rows = transaction.query(
-        "SELECT coalesce(latest, (extract(epoch FROM received) * 1000)::bigint) \
+        "SELECT least(latest, (extract(epoch FROM received) * 1000)::bigint) \
          FROM midcourse.runs WHERE day = $1::text::date ORDER BY run FOR UPDATE",
         &[&day],
     )?;
@@ -209,7 +252,7 @@ pub fn drop_day(
     }
     let suffix: String =
         transaction.query_one("SELECT to_char($1::text::date, '_YYYYMMDD')", &[&day])?.get(0);
-    for part in ["records", "reports", "bodies", "words"] {
+    for part in PARTITIONED {
         // The suffix has only digits.
         transaction.batch_execute(&format!("DROP TABLE IF EXISTS midcourse.{part}{suffix}"))?;
     }
@@ -225,7 +268,11 @@ pub fn drop_day(
 /// Removes a run and the runs that it started, with everything that was shipped of them. They can be
 /// shipped again. Returns how many runs were removed.
 pub fn delete_run(client: &mut Client, project: &str, run_id: &str) -> Result<u64, FleetError> {
+    if project.contains('\0') || run_id.contains('\0') {
+        return Ok(0);
+    }
     let mut transaction = client.transaction()?;
+    transaction.batch_execute(LOCK_TIMEOUT)?;
     let rows = transaction.query(
         "WITH RECURSIVE family AS (SELECT r.run, r.run_id, r.day, r.project FROM midcourse.runs AS r \
          JOIN midcourse.projects AS p ON p.project = r.project WHERE p.name = $1 AND r.run_id = $2 \
@@ -233,6 +280,13 @@ pub fn delete_run(client: &mut Client, project: &str, run_id: &str) -> Result<u6
          ON r.project = f.project AND r.parent_run_id = f.run_id) SELECT run, day::text FROM family",
         &[&project, &run_id],
     )?;
+    // Waits until no shipper adds to one of the runs, or refers to one of their long texts.
+    let runs: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
+    let lock = "SELECT FROM midcourse.runs WHERE run = ANY ($1) ORDER BY run FOR UPDATE";
+    transaction.query(lock, &[&runs])?;
+    for part in PARTITIONED {
+        transaction.batch_execute(&format!("LOCK midcourse.{part} IN SHARE ROW EXCLUSIVE MODE"))?;
+    }
     for row in &rows {
         let (run, day): (i64, String) = (row.get(0), row.get(1));
         for part in ["words", "reports", "records"] {

@@ -25,12 +25,22 @@ use cursors::Cursors;
 
 pub use level::Level;
 
-/// How much one batch contains. The rows of a batch are in memory on both sides.
-const MAX_BATCH_ENTRIES: usize = 5_000;
-const MAX_BATCH_BYTES: usize = 8 * 1024 * 1024;
+/// How much one batch contains at most. Its rows are in memory on both sides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BatchLimit {
+    /// The number of runs.
+    pub runs: usize,
+    /// The number of records and reports.
+    pub entries: usize,
+    /// After this many bytes, nothing is added.
+    pub bytes: usize,
+}
 
-/// The most runs in a batch.
-const MAX_BATCH_RUNS: usize = 500;
+impl Default for BatchLimit {
+    fn default() -> Self {
+        Self { runs: 500, entries: 5_000, bytes: 8 * 1024 * 1024 }
+    }
+}
 
 /// What to ship, and to which project.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,11 +93,15 @@ fn place(target: &FleetTarget, project: &str) -> String {
 pub struct Shipper {
     target: FleetTarget,
     settings: ShipSettings,
+    limit: BatchLimit,
     store: Store,
     cursors: Cursors,
     connection: Option<Connection>,
-    /// Runs that may have something new.
+    /// Runs that may have something new, each once.
     waiting: VecDeque<RunId>,
+    /// How many of these, from the front, are shipped one by one, because one of them made the batch
+    /// fail that they were in.
+    alone: usize,
     /// Runs that were refused, with the last link that they had then: they are tried again when they
     /// have grown.
     refused: HashMap<RunId, Link>,
@@ -106,12 +120,19 @@ impl Shipper {
         Ok(Some(Self {
             target,
             settings,
+            limit: BatchLimit::default(),
             store,
             cursors,
             connection: None,
             waiting: VecDeque::new(),
+            alone: 0,
             refused: HashMap::new(),
         }))
+    }
+
+    /// Sets how much one batch contains.
+    pub const fn limit_batches(&mut self, limit: BatchLimit) {
+        self.limit = limit;
     }
 
     /// Ships everything that is new. After an error, another call goes on where this one stopped.
@@ -161,6 +182,7 @@ impl Shipper {
         };
         let news = ends.into_iter().filter(|(run_id, link)| is_news(run_id, link));
         self.waiting = news.map(|(run_id, _)| run_id).collect();
+        self.alone = 0;
         Ok(())
     }
 
@@ -170,7 +192,14 @@ impl Shipper {
         if batch.is_empty() {
             return Ok(progress);
         }
-        let replies = self.connection()?.send(&batch)?;
+        let replies = match self.connection()?.send(&batch) {
+            Ok(replies) => replies,
+            Err(error @ FleetError::Data(_)) => {
+                self.separate(&batch, &error, &mut progress)?;
+                return Ok(progress);
+            }
+            Err(error) => return Err(error),
+        };
         progress.batches = 1;
         for (part, reply) in batch.parts().iter().zip(replies) {
             self.apply(part, reply, &mut progress)?;
@@ -179,12 +208,37 @@ impl Shipper {
         Ok(progress)
     }
 
+    /// After the server could not store a batch: finds out which run is at fault, and refuses that one.
+    fn separate(
+        &mut self,
+        batch: &Batch,
+        error: &FleetError,
+        progress: &mut Progress,
+    ) -> Result<(), FleetError> {
+        if let [part] = batch.parts() {
+            return self.refuse(part.run_id().clone(), error.to_string(), progress);
+        }
+        for part in batch.parts().iter().rev() {
+            self.put_first(part.run_id().clone());
+        }
+        self.alone = batch.parts().len();
+        Ok(())
+    }
+
+    /// Has a run shipped next. If it was not read to its end, it is waiting already.
+    fn put_first(&mut self, run_id: RunId) {
+        self.waiting.retain(|waiting| *waiting != run_id);
+        self.waiting.push_front(run_id);
+    }
+
     /// Reads the next part of as many runs as fit into a batch.
     fn next_batch(&mut self, progress: &mut Progress) -> Result<Batch, FleetError> {
         let mut batch = Batch::new(self.settings.level);
-        for _ in 0..MAX_BATCH_RUNS.min(self.waiting.len()) {
-            let entries = MAX_BATCH_ENTRIES.saturating_sub(batch.entries());
-            let bytes = MAX_BATCH_BYTES.saturating_sub(batch.bytes());
+        let runs = if self.alone > 0 { 1 } else { self.limit.runs.max(1) };
+        self.alone = self.alone.saturating_sub(1);
+        for _ in 0..runs.min(self.waiting.len()) {
+            let entries = self.limit.entries.max(1).saturating_sub(batch.entries());
+            let bytes = self.limit.bytes.max(1).saturating_sub(batch.bytes());
             if entries == 0 || bytes == 0 {
                 break;
             }
@@ -192,6 +246,10 @@ impl Shipper {
             let from = self.cursors.position(&run_id);
             let from = from.unwrap_or_else(|| ChainPosition::start(&run_id));
             match self.store.chain_after(&run_id, &from, ChainLimit { entries, bytes }) {
+                Ok(read) if !batch.has_room_for(&from, &read.header) => {
+                    self.waiting.push_front(run_id);
+                    break;
+                }
                 Ok(read) => {
                     let is_whole = read.end == read.header.end();
                     if let Err(why) = batch.add(&self.store, from, read) {
@@ -241,12 +299,12 @@ impl Shipper {
             // An earlier reply was lost, or this cursor is from an older backup.
             Status::Moved(position) if position != part.start() => {
                 self.cursors.set(&run_id, position);
-                self.waiting.push_front(run_id);
+                self.put_first(run_id);
                 return Ok(());
             }
             Status::Unknown if part.start() != ChainPosition::start(&run_id) => {
                 self.cursors.forget(&run_id);
-                self.waiting.push_front(run_id);
+                self.put_first(run_id);
                 return Ok(());
             }
             Status::Moved(_) | Status::Unknown => {

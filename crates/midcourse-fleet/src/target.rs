@@ -26,6 +26,11 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long the network may be silent before a connection counts as lost.
 const NETWORK_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Ends the session of a machine that has vanished, so that its locks do not stop others for hours.
+const SESSION: &str = "SET idle_in_transaction_session_timeout = '60s'; \
+    SET tcp_keepalives_idle = 60; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 6; \
+    SET tcp_user_timeout = '120s'";
+
 /// The address of a fleet, with its credentials. Displays without credentials.
 #[derive(Clone)]
 pub struct FleetTarget {
@@ -48,7 +53,7 @@ impl Extra {
             "sslmode" => self.ssl_mode = Some(value.to_owned()),
             "sslrootcert" => self.root_certificates = Some(value.into()),
             // Settings of libpq that do not change where a connection leads or what it checks.
-            "channel_binding" | "gssencmode" | "sslnegotiation" => {}
+            "gssencmode" | "sslnegotiation" => {}
             _ => return false,
         }
         true
@@ -121,10 +126,12 @@ impl FleetTarget {
 
     /// Connects.
     pub fn connect(&self) -> Result<Client, FleetError> {
-        if self.config.get_ssl_mode() == SslMode::Disable {
-            return Ok(self.config.connect(NoTls)?);
-        }
-        Ok(self.config.connect(MakeRustlsConnect::new(self.tls()?))?)
+        let mut client = match self.config.get_ssl_mode() {
+            SslMode::Disable => self.config.connect(NoTls)?,
+            _ => self.config.connect(MakeRustlsConnect::new(self.tls()?))?,
+        };
+        client.batch_execute(SESSION)?;
+        Ok(client)
     }
 
     fn tls(&self) -> Result<ClientConfig, FleetError> {

@@ -259,6 +259,10 @@ fn chain(
     let most = u64::try_from(limit.entries).unwrap_or(u64::MAX);
     let last = from.records.saturating_add(most).min(end.records);
     let (records, size) = records(transaction, project, &place, [from.records, last], limit.bytes)?;
+    // A dropped day is gone at once, also from a snapshot in which its runs are still listed.
+    if records.is_empty() && from.records < last && !has_day(transaction, &place)? {
+        return Err(gone());
+    }
     // Fewer records than asked for, because they are large.
     let read_up_to = records.last().map_or(from.records, |it| it.seq.saturating_add(1));
     let is_whole = size < limit.bytes || read_up_to == last;
@@ -282,6 +286,14 @@ fn chain(
         });
     }
     Ok(ChainPart { header, entries, end: position })
+}
+
+fn has_day(transaction: &mut Transaction<'_>, place: &RunPlace) -> Result<bool, FleetError> {
+    let row = transaction.query_one(
+        "SELECT to_regclass('midcourse.records' || to_char($1::text::date, '_YYYYMMDD')) IS NOT NULL",
+        &[&place.day],
+    )?;
+    Ok(row.try_get(0)?)
 }
 
 /// How many records are read with one query.

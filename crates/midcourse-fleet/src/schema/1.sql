@@ -27,6 +27,21 @@ CREATE TABLE midcourse.access (
 -- The days that have partitions.
 CREATE TABLE midcourse.days (day date PRIMARY KEY);
 
+-- A number in a header; NULL if there is none. Headers come from writers, and what they contain must
+-- not make a statement fail that concerns other runs too.
+CREATE FUNCTION midcourse.number(header jsonb, VARIADIC path text[]) RETURNS numeric
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE pg_catalog.jsonb_typeof(pg_catalog.jsonb_extract_path($1, VARIADIC $2))
+        WHEN 'number' THEN pg_catalog.jsonb_extract_path_text($1, VARIADIC $2)::pg_catalog.numeric END
+$$;
+
+-- The nearest number that a bigint can hold.
+CREATE FUNCTION midcourse.clamped(number numeric) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN $1 > 9223372036854775807 THEN 9223372036854775807
+        WHEN $1 < -9223372036854775808 THEN -9223372036854775808
+        ELSE pg_catalog.trunc($1) END::pg_catalog.int8
+$$;
+
 -- One row per run: how far it was shipped, and its header. Not partitioned, because a run id is unique
 -- in its project; the row stays when the partitions of its day are dropped, so that `verify --against`
 -- still knows the end of the run's hash chain.
@@ -46,19 +61,28 @@ CREATE TABLE midcourse.runs (
     header jsonb,                          -- the run as it was when its last part was shipped
     parent_run_id text GENERATED ALWAYS AS (header #>> '{summary,parent_run_id}') STORED,
     host text GENERATED ALWAYS AS (header #>> '{summary,host}') STORED,
-    started bigint GENERATED ALWAYS AS ((header #>> '{summary,started}')::bigint) STORED,
-    latest bigint GENERATED ALWAYS AS ((header #>> '{summary,latest}')::bigint) STORED,
-    ended bigint GENERATED ALWAYS AS ((header #>> '{summary,ended}')::bigint) STORED,
+    started bigint GENERATED ALWAYS AS (midcourse.clamped(
+        midcourse.number(header, 'summary', 'started'))) STORED,
+    latest bigint GENERATED ALWAYS AS (midcourse.clamped(
+        midcourse.number(header, 'summary', 'latest'))) STORED,
+    ended bigint GENERATED ALWAYS AS (midcourse.clamped(
+        midcourse.number(header, 'summary', 'ended'))) STORED,
     outcome text GENERATED ALWAYS AS (header #>> '{summary,outcome}') STORED,
-    calls bigint GENERATED ALWAYS AS ((header #>> '{summary,calls}')::bigint) STORED,
-    errors bigint GENERATED ALWAYS AS ((header #>> '{summary,errors}')::bigint) STORED,
-    messages bigint GENERATED ALWAYS AS ((header #>> '{summary,deliveries}')::bigint
-        + coalesce((header #>> '{summary,shadow_deliveries}')::bigint, 0)) STORED,
-    tokens bigint GENERATED ALWAYS AS ((header #>> '{summary,tokens,input_tokens}')::bigint
-        + coalesce((header #>> '{summary,tokens,output_tokens}')::bigint, 0)
-        + coalesce((header #>> '{summary,tokens,cache_creation_input_tokens}')::bigint, 0)
-        + coalesce((header #>> '{summary,tokens,cache_read_input_tokens}')::bigint, 0)) STORED,
-    cost bigint GENERATED ALWAYS AS ((header #>> '{summary,cost}')::bigint) STORED,
+    calls bigint GENERATED ALWAYS AS (midcourse.clamped(
+        midcourse.number(header, 'summary', 'calls'))) STORED,
+    errors bigint GENERATED ALWAYS AS (midcourse.clamped(
+        midcourse.number(header, 'summary', 'errors'))) STORED,
+    messages bigint GENERATED ALWAYS AS (midcourse.clamped(
+        midcourse.number(header, 'summary', 'deliveries')
+        + coalesce(midcourse.number(header, 'summary', 'shadow_deliveries'), 0))) STORED,
+    tokens bigint GENERATED ALWAYS AS (midcourse.clamped(
+        midcourse.number(header, 'summary', 'tokens', 'input_tokens')
+        + coalesce(midcourse.number(header, 'summary', 'tokens', 'output_tokens'), 0)
+        + coalesce(midcourse.number(header, 'summary', 'tokens', 'cache_creation_input_tokens'), 0)
+        + coalesce(midcourse.number(header, 'summary', 'tokens', 'cache_read_input_tokens'), 0)))
+        STORED,
+    cost bigint GENERATED ALWAYS AS (midcourse.clamped(
+        midcourse.number(header, 'summary', 'cost'))) STORED,
     task text GENERATED ALWAYS AS (header #>> '{summary,task}') STORED,
     folder text GENERATED ALWAYS AS (header #>> '{summary,folder}') STORED,
     model text GENERATED ALWAYS AS (header #>> '{summary,model}') STORED,
@@ -107,8 +131,9 @@ CREATE TABLE midcourse.reports (
     PRIMARY KEY (day, run, ordinal)
 ) PARTITION BY RANGE (day);
 
--- Long texts, stored once for each project and day. The key is the SHA-256 of the compressed bytes,
--- which the server checks: nobody can put another text in the place of one that is shipped later.
+-- Long texts, stored once for each project and day. The key is the SHA-256 of the length (8 bytes, big
+-- endian) and the compressed bytes, which the server checks: nobody can put another text, or another
+-- length, in the place of one that is shipped later.
 CREATE TABLE midcourse.bodies (
     day date NOT NULL,
     project integer NOT NULL,
@@ -160,29 +185,26 @@ BEGIN
 END $$;
 
 -- The partition of a run that started at this time. A clock that is wrong by years makes no partition
--- of its own: its runs go to the present day.
+-- of its own: its runs go to the present day. Runs that started long ago go to the first day of their
+-- month, so that a writer with old runs, or with invented times, makes some hundred partitions at most.
 CREATE FUNCTION midcourse.day_of(started bigint) RETURNS date
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT CASE WHEN started BETWEEN 1420070400000 AND extract(epoch FROM now()) * 1000 + 86400000
-        THEN (to_timestamp(started / 1000) AT TIME ZONE 'UTC')::date
-        ELSE (now() AT TIME ZONE 'UTC')::date END
+    SELECT CASE WHEN t.day >= t.today - 62 THEN t.day ELSE date_trunc('month', t.day)::date END
+    FROM (SELECT n.today, CASE WHEN started BETWEEN 1420070400000
+            AND extract(epoch FROM now()) * 1000 + 86400000
+        THEN (to_timestamp(started / 1000) AT TIME ZONE 'UTC')::date ELSE n.today END AS day
+        FROM (SELECT (now() AT TIME ZONE 'UTC')::date AS today) AS n) AS t
 $$;
 
 -- Creates the partitions of a day. Attaching a table does not wait for readers and writers of others.
+-- The tables are always taken in this order, here and elsewhere, so that nobody waits in a circle.
 CREATE FUNCTION midcourse.make_day(wanted date) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     name text;
     part text;
 BEGIN
-    IF EXISTS (SELECT FROM midcourse.days AS d WHERE d.day = wanted) THEN
-        RETURN;
-    END IF;
-    PERFORM pg_advisory_xact_lock(hashtext('midcourse.make_day'));
-    IF EXISTS (SELECT FROM midcourse.days AS d WHERE d.day = wanted) THEN
-        RETURN;
-    END IF;
-    FOREACH name IN ARRAY ARRAY['records', 'reports', 'bodies', 'words'] LOOP
+    FOREACH name IN ARRAY ARRAY['records', 'bodies', 'reports', 'words'] LOOP
         part := name || to_char(wanted, '_YYYYMMDD');
         EXECUTE format('CREATE TABLE midcourse.%I (LIKE midcourse.%I INCLUDING DEFAULTS '
             'INCLUDING CONSTRAINTS INCLUDING STORAGE INCLUDING COMPRESSION)', part, name);
@@ -190,6 +212,32 @@ BEGIN
             'FOR VALUES FROM (%L) TO (%L)', name, part, wanted, wanted + 1);
     END LOOP;
     INSERT INTO midcourse.days VALUES (wanted);
+END $$;
+
+-- Makes sure that these days have partitions until the end of the transaction. The locks are those of
+-- rows, because any role of the database could hold an advisory lock.
+CREATE FUNCTION midcourse.hold_days(wanted date[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    missing date[];
+    this date;
+BEGIN
+    PERFORM FROM midcourse.days AS d WHERE d.day = ANY (wanted) ORDER BY d.day FOR KEY SHARE;
+    IF NOT EXISTS (SELECT unnest(wanted) EXCEPT SELECT d.day FROM midcourse.days AS d) THEN
+        RETURN;
+    END IF;
+    -- One transaction at a time creates partitions. Another one may have created these meanwhile.
+    PERFORM FROM midcourse.version FOR UPDATE;
+    PERFORM FROM midcourse.days AS d WHERE d.day = ANY (wanted) ORDER BY d.day FOR KEY SHARE;
+    SELECT array_agg(w.day ORDER BY w.day) INTO missing
+    FROM (SELECT unnest(wanted) EXCEPT SELECT d.day FROM midcourse.days AS d) AS w (day);
+    -- Each partition takes locks, of which a server has a limited number.
+    IF cardinality(missing) > 40 THEN
+        RAISE program_limit_exceeded USING MESSAGE = 'a batch has runs of too many new days';
+    END IF;
+    FOREACH this IN ARRAY coalesce(missing, '{}') LOOP
+        PERFORM midcourse.make_day(this);
+    END LOOP;
 END $$;
 
 -- Creates the tables of this session into which a writer copies a batch. They belong to the owner of
@@ -249,7 +297,6 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
     in_p integer;
-    wanted date;
     found_bad text;
     changed text;
 BEGIN
@@ -273,11 +320,16 @@ BEGIN
     END IF;
     DELETE FROM pg_temp.staged_state;
 
-    FOR wanted IN SELECT DISTINCT midcourse.day_of(s.started) FROM pg_temp.staged_runs AS s
-        WHERE s.from_records = 0 AND s.from_reports = 0 ORDER BY 1
-    LOOP
-        PERFORM midcourse.make_day(wanted);
-    END LOOP;
+    -- The statements below join by these, and would mix up the parts.
+    IF (SELECT count(*) <> count(DISTINCT s.n) OR count(*) <> count(DISTINCT s.run_id) OR count(*) > 5000
+        FROM pg_temp.staged_runs AS s) THEN
+        RAISE integrity_constraint_violation USING MESSAGE =
+            'a batch has two parts of a run, two runs with a number, or more than 5000 runs';
+    END IF;
+
+    PERFORM midcourse.hold_days(array_agg(DISTINCT midcourse.day_of(s.started)))
+    FROM pg_temp.staged_runs AS s WHERE s.from_records = 0 AND s.from_reports = 0
+    HAVING count(*) > 0;
     INSERT INTO midcourse.runs
         (project, run_id, day, writer, store, level, records, reports, link)
     SELECT in_p, s.run_id, midcourse.day_of(s.started), session_user, in_store, s.level, 0, 0,
@@ -307,33 +359,54 @@ BEGIN
         'OR coalesce(q.count, 0) <> s.reports - s.from_reports '
         'OR r.first <> s.from_records OR r.last <> s.records - 1 '
         'OR q.first <> s.from_reports OR q.last <> s.reports - 1 '
-        'OR length(s.link) <> 32 OR NOT (s.link = s.from_link AND r.count IS NULL AND q.count IS NULL '
+        'OR length(s.from_link) <> 32 OR length(s.link) <> 32 OR NOT (s.link = s.from_link AND r.count IS NULL AND q.count IS NULL '
         '    OR EXISTS (SELECT FROM pg_temp.staged_records AS e WHERE e.n = s.n '
         '        AND e.seq = s.records - 1 AND e.link = s.link) '
         '    OR EXISTS (SELECT FROM pg_temp.staged_reports AS e WHERE e.n = s.n '
         '        AND e.ordinal = s.reports - 1 AND e.link = s.link)) '
-        'OR s.header IS NOT NULL AND ((s.header #>> ''{summary,run_id}'') IS DISTINCT FROM s.run_id '
-        '    OR (s.header #>> ''{summary,records}'') IS DISTINCT FROM s.records::text '
-        '    OR (s.header ->> ''reports'') IS DISTINCT FROM s.reports::text '
-        '    OR (s.header ->> ''link'') IS DISTINCT FROM encode(s.link, ''hex''))) LIMIT 1'
+        ') LIMIT 1'
         INTO found_bad;
     IF found_bad IS NOT NULL THEN
         RAISE integrity_constraint_violation USING MESSAGE =
             format('the part of run %s does not continue its hash chain', found_bad);
     END IF;
-    IF EXISTS (SELECT FROM pg_temp.staged_bodies AS b WHERE b.key <> sha256(b.zstd)) THEN
+    -- A header is read with those of all other runs, so it has what a list needs, and is small.
+    SELECT s.run_id INTO found_bad FROM pg_temp.staged_runs AS s
+    WHERE s.header IS NOT NULL AND ((s.header #>> '{summary,run_id}') IS DISTINCT FROM s.run_id
+        OR midcourse.number(s.header, 'summary', 'records') IS DISTINCT FROM s.records
+        OR midcourse.number(s.header, 'reports') IS DISTINCT FROM s.reports
+        OR (s.header ->> 'link') IS DISTINCT FROM encode(s.link, 'hex')
+        OR (midcourse.number(s.header, 'summary', 'started') >= 0
+            AND midcourse.number(s.header, 'summary', 'latest') >= 0
+            AND jsonb_typeof(s.header #> '{summary,host}') = 'string') IS NOT TRUE
+        OR octet_length(s.header::text) > 1048576) LIMIT 1;
+    IF found_bad IS NOT NULL THEN
+        RAISE integrity_constraint_violation USING MESSAGE =
+            format('the header of run %s is not valid', found_bad);
+    END IF;
+    -- What a reader could not read.
+    IF EXISTS (SELECT FROM pg_temp.staged_records AS s WHERE length(s.link) <> 32
+            OR least(s.at, s.schema_version, s.redactions) < 0
+            OR (cardinality(s.pointers), cardinality(s.keys))
+                IS DISTINCT FROM (cardinality(s.hashes), cardinality(s.hashes)))
+        OR EXISTS (SELECT FROM pg_temp.staged_reports AS s WHERE length(s.link) <> 32
+            OR length(s.hash) <> 32 OR least(s.at, s.seq, s.after) < 0) THEN
+        RAISE integrity_constraint_violation USING MESSAGE = 'a record or report is not valid';
+    END IF;
+    IF EXISTS (SELECT FROM pg_temp.staged_bodies AS b
+        WHERE b.length < 0 OR b.key <> sha256(int8send(b.length) || b.zstd)) THEN
         RAISE integrity_constraint_violation USING MESSAGE = 'a long text has a wrong key';
     END IF;
 
-    EXECUTE 'INSERT INTO midcourse.bodies '
-        'SELECT DISTINCT ON (t.day, b.key) t.day, $1, b.key, b.length, b.zstd '
-        'FROM pg_temp.staged_bodies AS b JOIN pg_temp.staged_state AS t USING (n) '
-        'WHERE t.status = ''shipped'' ORDER BY t.day, b.key ON CONFLICT DO NOTHING' USING in_p;
     EXECUTE 'INSERT INTO midcourse.records '
         'SELECT t.day, t.run, s.seq, s.at, $1, s.schema_version, s.redactions, s.failed, s.kind, '
         's.fact, s.host, s.channel, s.decision_point, s.link, s.payload, s.pointers, s.hashes, s.keys '
         'FROM pg_temp.staged_records AS s JOIN pg_temp.staged_state AS t USING (n) '
         'WHERE t.status = ''shipped''' USING in_p;
+    EXECUTE 'INSERT INTO midcourse.bodies '
+        'SELECT DISTINCT ON (t.day, b.key) t.day, $1, b.key, b.length, b.zstd '
+        'FROM pg_temp.staged_bodies AS b JOIN pg_temp.staged_state AS t USING (n) '
+        'WHERE t.status = ''shipped'' ORDER BY t.day, b.key ON CONFLICT DO NOTHING' USING in_p;
     EXECUTE 'INSERT INTO midcourse.reports '
         'SELECT t.day, t.run, s.ordinal, s.seq, s.after, s.at, $1, s.host, s.channel, s.status, '
         's.hash, s.link, s.zstd '
@@ -398,12 +471,14 @@ BEGIN
         AND (in_run IS NULL OR d.day = (SELECT r.day FROM midcourse.runs AS r WHERE r.run = in_run))
         ORDER BY d.day DESC
     LOOP
+        -- Not the partition by its name, because it may have been dropped meanwhile. The literal keeps
+        -- the others out of the plan.
         RETURN QUERY EXECUTE format('SELECT w.day, w.run, w.first_seq, w.end_seq '
-            'FROM midcourse.%I AS w WHERE w.words @> $1 AND w.project = $2 '
+            'FROM midcourse.words AS w WHERE w.day = %1$L AND w.words @> $1 AND w.project = $2 '
             'AND ($3 IS NULL OR w.run = $3) '
-            'AND ($4 IS NULL OR $4 > %L OR (w.run, w.first_seq) < ($5, $6)) '
-            'ORDER BY w.run DESC, w.first_seq DESC LIMIT $7', 'words' || to_char(this, '_YYYYMMDD'),
-            this) USING wanted, in_project, in_run, before_day, before_run, before_seq, most - got;
+            'AND ($4 IS NULL OR $4 > %1$L OR (w.run, w.first_seq) < ($5, $6)) '
+            'ORDER BY w.run DESC, w.first_seq DESC LIMIT $7', this)
+            USING wanted, in_project, in_run, before_day, before_run, before_seq, most - got;
         GET DIAGNOSTICS count = ROW_COUNT;
         got := got + count;
         EXIT WHEN got >= most;

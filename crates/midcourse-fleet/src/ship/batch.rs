@@ -1,5 +1,7 @@
 //! A batch: parts of several runs that are stored in one transaction.
 
+use std::collections::HashSet;
+
 use midcourse::{
     ChainEntry, ChainPart, ChainPosition, ChainRecord, ChainReport, RunHeader, RunId, Store,
 };
@@ -14,7 +16,16 @@ pub(super) struct Batch {
     parts: Vec<Part>,
     entries: usize,
     bytes: usize,
+    /// The days on which the runs started that begin in this batch.
+    days: HashSet<u64>,
 }
+
+/// The most days on which the runs started that begin in a batch: the server may have to create
+/// partitions for each, and refuses a batch with too many new ones.
+const MAX_DAYS: usize = 30;
+
+/// The longest id of a run, in bytes. Longer ones do not fit into the indexes of Postgres.
+const MAX_ID_BYTES: usize = 1_000;
 
 /// A part of a run, as it is sent.
 pub(super) struct Part {
@@ -54,8 +65,14 @@ impl Part {
 }
 
 impl Batch {
-    pub(super) const fn new(level: Level) -> Self {
-        Self { level, parts: Vec::new(), entries: 0, bytes: 0 }
+    pub(super) fn new(level: Level) -> Self {
+        Self { level, parts: Vec::new(), entries: 0, bytes: 0, days: HashSet::new() }
+    }
+
+    /// Whether a part of a run may be added: a batch has runs of a limited number of days.
+    pub(super) fn has_room_for(&self, from: &ChainPosition, header: &RunHeader) -> bool {
+        let (is_begin, day) = beginning(from, header);
+        !is_begin || self.days.len() < MAX_DAYS || self.days.contains(&day)
     }
 
     /// Adds a part of a run. Fails, with the reason, if Postgres cannot store it.
@@ -67,6 +84,9 @@ impl Batch {
     ) -> Result<(), String> {
         let ChainPart { mut header, mut entries, end } = read;
         check(&header, &entries)?;
+        if let (true, day) = beginning(&from, &header) {
+            self.days.insert(day);
+        }
         let run_id = header.run_id().clone();
         self.entries = self.entries.saturating_add(entries.len()).saturating_add(1);
         let bytes: usize = entries.iter().map(ChainEntry::size).sum();
@@ -117,9 +137,17 @@ impl Batch {
     }
 }
 
-/// The key of a long text: a hash that Postgres can compute too.
-pub(super) fn body_key(zstd: &[u8]) -> [u8; 32] {
-    Sha256::digest(zstd).into()
+/// Whether a part begins a run, and the day on which the run started.
+fn beginning(from: &ChainPosition, header: &RunHeader) -> (bool, u64) {
+    const DAY: u64 = 24 * 60 * 60 * 1_000;
+    let is_begin = from.records == 0 && from.reports == 0;
+    (is_begin, header.summary().started.unix_ms().checked_div(DAY).unwrap_or_default())
+}
+
+/// The key of a long text: a hash of its length and its compressed bytes that Postgres computes too.
+pub(super) fn body_key(length: u64, zstd: &[u8]) -> [u8; 32] {
+    let length = i64::try_from(length).unwrap_or(i64::MAX);
+    Sha256::new().chain_update(length.to_be_bytes()).chain_update(zstd).finalize().into()
 }
 
 /// The header as JSON. NUL characters, which `jsonb` does not have, become replacement characters: a
@@ -146,6 +174,9 @@ fn check(header: &RunHeader, entries: &[ChainEntry]) -> Result<(), String> {
         ChainEntry::Report(it) => [&it.host, &it.channel, &it.status].iter().any(|t| has_nul(t)),
     };
     let parent = summary.parent_run_id.as_ref().map_or("", RunId::as_str);
+    if summary.run_id.as_str().len().max(parent.len()) > MAX_ID_BYTES {
+        return Err(format!("its id or that of its parent has more than {MAX_ID_BYTES} bytes"));
+    }
     if has_nul(summary.run_id.as_str()) || has_nul(parent) || entries.iter().any(is_bad) {
         return Err("an id or a name in it contains a NUL character, which Postgres cannot store"
             .to_owned());

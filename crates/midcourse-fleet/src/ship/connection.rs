@@ -41,6 +41,12 @@ impl Connection {
     ) -> Result<Self, FleetError> {
         let mut client = target.connect()?;
         schema::check(&mut client)?;
+        // What is shipped is on the server's disk, even if the database is set up not to wait for it:
+        // this machine does not send it again. And a lock that is never released is an error.
+        client.batch_execute(
+            "SET lock_timeout = '60s'; SELECT set_config('synchronous_commit', 'on', false) \
+             WHERE current_setting('synchronous_commit') = 'off'",
+        )?;
         // Creates the staging tables of this session.
         client.query(SHIP, &[&project, &store_id])?;
         Ok(Self { client, project: project.to_owned(), store_id: store_id.to_owned() })
@@ -187,7 +193,7 @@ fn copy_records(transaction: &mut Transaction<'_>, batch: &Batch) -> Result<(), 
             let hashes = bodies
                 .map(|bodies| -> Vec<&[u8]> { bodies.iter().map(|it| &it.hash[..]).collect() });
             let keys = bodies.map(|bodies| -> Vec<Vec<u8>> {
-                bodies.iter().map(|body| body_key(&body.zstd).to_vec()).collect()
+                bodies.iter().map(|body| body_key(body.length, &body.zstd).to_vec()).collect()
             });
             copy.row(&[
                 &n,
@@ -260,7 +266,7 @@ fn copy_bodies(transaction: &mut Transaction<'_>, batch: &Batch) -> Result<(), F
     for (n, part) in numbered(batch) {
         let mut sent = std::collections::HashSet::new();
         for body in part.records.iter().flat_map(|record| &record.bodies) {
-            let key = body_key(&body.zstd);
+            let key = body_key(body.length, &body.zstd);
             if sent.insert(key) {
                 copy.row(&[&n, &key.as_slice(), &signed(body.length), &body.zstd])?;
             }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use postgres::Config;
+use postgres::config::ChannelBinding;
 
 use super::{Extra, pgpass};
 use crate::error::FleetError;
@@ -51,6 +52,14 @@ pub(super) fn read(
             "password" => {
                 has_password = true;
                 config.password(value);
+            }
+            "channel_binding" => {
+                config.channel_binding(match value {
+                    "disable" => ChannelBinding::Disable,
+                    "prefer" => ChannelBinding::Prefer,
+                    "require" => ChannelBinding::Require,
+                    _ => return Err(invalid(format!("line {number}: invalid channel_binding"))),
+                });
             }
             _ if extra.take(key, value) => {}
             "application_name" | "connect_timeout" | "target_session_attrs" => {}

@@ -3,15 +3,23 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
+mod activity;
 #[cfg(feature = "archive")]
 mod archive;
 #[cfg(feature = "archive")]
 mod archive_import;
+mod chaos;
+mod concurrency;
 mod contract;
 mod memory;
+mod proxy;
 #[cfg(feature = "archive")]
 mod random_store;
+mod readers;
 mod runs;
+mod security;
+mod sessions;
 mod ship;
+mod staging;
 mod tidy;
 mod world;

@@ -1,11 +1,11 @@
 //! Shipping, without faults.
 
-use midcourse_fleet::Level;
 use midcourse_fleet::schema::Access;
+use midcourse_fleet::{BatchLimit, Level, Progress};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 
-use crate::runs::{event, message};
+use crate::runs::{START, event, message};
 use crate::world::{Fleet, Machine, contents, server};
 
 /// How far the fleet has each run: run id, records, reports and last link.
@@ -129,4 +129,68 @@ fn metadata_has_no_texts() {
     store.append(message("run", 9_999)).unwrap();
     let progress = machine.shipper(&fleet, Level::Full).ship(|_| ()).unwrap();
     assert!(progress.refused[0].why.contains("another level"), "{:?}", progress.refused);
+}
+
+#[test]
+fn a_run_of_many_batches_is_resumed_where_the_server_has_it() {
+    let Some(server) = server() else { return };
+    let fleet = Fleet::new(server);
+    let machine = Machine::new();
+    let mut store = machine.open();
+    let limit = BatchLimit { runs: 5, entries: 10, bytes: usize::MAX };
+    (0..50).for_each(|n| drop(store.append(message("run", n)).unwrap()));
+    let mut shipper = machine.shipper(&fleet, Level::Full);
+    shipper.limit_batches(limit);
+    assert_eq!(shipper.ship(|_| ()).unwrap().batches, 5);
+    drop(shipper);
+    std::fs::remove_dir_all(machine.data_dir().path().join("shipped")).unwrap();
+    (50..54).for_each(|n| drop(store.append(message("run", n)).unwrap()));
+    let mut shipper = machine.shipper(&fleet, Level::Full);
+    shipper.limit_batches(limit);
+    let progress = shipper.ship(|_| ()).unwrap();
+    assert_eq!((progress.batches, progress.records, progress.refused), (2, 4, Vec::new()));
+}
+
+#[test]
+fn a_run_that_cannot_be_stored_keeps_no_other_from_being_shipped() {
+    let Some(server) = server() else { return };
+    let fleet = Fleet::new(server);
+    let machine = Machine::new();
+    let mut store = machine.open();
+    for n in 0..6 {
+        store.append(message(&format!("run{n}"), n)).unwrap();
+    }
+    fleet.sql(
+        "ALTER TABLE midcourse.records ADD CONSTRAINT test \
+         CHECK (payload NOT LIKE '%of run2%' AND payload NOT LIKE '%of run5%')",
+    );
+    let mut shipper = machine.shipper(&fleet, Level::Full);
+    let progress = shipper.ship(|_| ()).unwrap();
+    assert_eq!((progress.runs, progress.refused.len()), (4, 2), "{progress:?}");
+    for refused in &progress.refused {
+        assert!(refused.why.contains("cannot store it"), "{refused:?}");
+        assert!(["run2", "run5"].contains(&refused.run_id.as_str()), "{refused:?}");
+    }
+    // They are tried again when they have grown, and not before.
+    assert_eq!(shipper.ship(|_| ()).unwrap(), Progress::default());
+    fleet.sql("ALTER TABLE midcourse.records DROP CONSTRAINT test");
+    store.append(message("run2", 9)).unwrap();
+    assert_eq!(shipper.ship(|_| ()).unwrap().records, 2);
+}
+
+#[test]
+fn old_runs_of_many_days_are_shipped() {
+    let Some(server) = server() else { return };
+    let fleet = Fleet::new(server);
+    let machine = Machine::new();
+    let mut store = machine.open();
+    for day in 0..400 {
+        let mut event = message(&format!("run{day}"), 0);
+        event.at = midcourse::Timestamp::from_unix_ms(START - day * 24 * 60 * 60 * 1_000);
+        store.append(event).unwrap();
+    }
+    let progress = machine.shipper(&fleet, Level::Full).ship(|_| ()).unwrap();
+    assert_eq!((progress.runs, progress.refused), (400, Vec::new()));
+    let days: u64 = fleet.sql("SELECT count(*) FROM midcourse.days").parse().unwrap();
+    assert!(days < 80, "{days}");
 }

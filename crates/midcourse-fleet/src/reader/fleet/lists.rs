@@ -84,19 +84,23 @@ pub(super) fn list_runs(
     count: usize,
 ) -> Result<(Vec<ListedRun>, RunCursor), FleetError> {
     let filter = Filter::new(project, filter);
-    let (started, run) = after.place();
+    let (mut started, mut run) = after.place();
     let limit = i64::try_from(count).unwrap_or(i64::MAX);
-    let rows = transaction.query(
-        &format!(
-            "SELECT r.header, r.started, r.run FROM midcourse.runs AS r \
-             WHERE (r.started, r.run) < ($7, $8) AND {} \
-             ORDER BY r.started DESC, r.run DESC LIMIT $9",
-            top_condition()
-        ),
-        &filter.and(&[&started, &run, &limit]),
-    )?;
-    let last = rows.last().map_or(after, |row| RunCursor::after(row.get(1), row.get(2)));
-    let top = rows.iter().map(header).collect::<Result<Vec<RunHeader>, _>>()?;
+    let query = format!(
+        "SELECT r.header, r.started, r.run FROM midcourse.runs AS r \
+         WHERE (r.started, r.run) < ($7, $8) AND {} \
+         ORDER BY r.started DESC, r.run DESC LIMIT $9",
+        top_condition()
+    );
+    let (mut last, mut top) = (after, Vec::new());
+    // An empty page is the end of the list, so one with nothing but unreadable headers is skipped.
+    while top.is_empty() {
+        let rows = transaction.query(&query, &filter.and(&[&started, &run, &limit]))?;
+        let Some(row) = rows.last() else { break };
+        (started, run) = (row.get(1), row.get(2));
+        last = RunCursor::after(started, run);
+        top = readable(&rows);
+    }
     let mut children: HashMap<RunId, Vec<RunHeader>> = HashMap::new();
     let mut parents: Vec<String> = top.iter().map(|it| it.run_id().as_str().to_owned()).collect();
     for _ in 0..MAX_LEVELS {
@@ -112,8 +116,7 @@ pub(super) fn list_runs(
             &filter.and(&[&parents]),
         )?;
         parents.clear();
-        for row in &rows {
-            let child = header(row)?;
+        for child in readable(&rows) {
             parents.push(child.run_id().as_str().to_owned());
             if let Some(parent) = child.summary().parent_run_id {
                 children.entry(parent).or_default().push(child);
@@ -210,8 +213,8 @@ pub(super) fn run_table(
         ),
         &filter.and(&[&running, &text, &limit, &offset]),
     )?;
-    let row = |row: &Row| Ok(header(row)?.table_run(unsigned(row, 1)?));
-    Ok((rows.iter().map(row).collect::<Result<_, FleetError>>()?, unsigned(&total, 0)?))
+    let row = |row: &Row| Some(header(row)?.table_run(unsigned(row, 1).ok()?));
+    Ok((rows.iter().filter_map(row).collect(), unsigned(&total, 0)?))
 }
 
 pub(super) fn family(
@@ -247,7 +250,7 @@ pub(super) fn family(
         )?;
         parents.clear();
         for row in &rows {
-            let child = read_run(row.get(0), row.get(1))?;
+            let Ok(child) = read_run(row.get(0), row.get(1)) else { continue };
             parents.push(child.header.run_id().as_str().to_owned());
             family.push(child);
         }
@@ -266,11 +269,17 @@ pub(super) fn runs_between(
          AND latest >= $2 AND started < $3 ORDER BY started DESC, run DESC",
         &[&project, &milliseconds(since), &milliseconds(until)],
     )?;
-    rows.iter().map(|row| read_run(row.get(0), row.get(1))).collect()
+    Ok(rows.iter().filter_map(|row| read_run(row.get(0), row.get(1)).ok()).collect())
 }
 
-fn header(row: &Row) -> Result<RunHeader, FleetError> {
-    Ok(read_run(row.get(0), "full")?.header)
+/// The headers that can be read. A writer can ship a header that no release understands; that must not
+/// keep anybody from the other runs of a list.
+fn readable(rows: &[Row]) -> Vec<RunHeader> {
+    rows.iter().filter_map(header).collect()
+}
+
+fn header(row: &Row) -> Option<RunHeader> {
+    Some(read_run(row.get(0), "full").ok()?.header)
 }
 
 fn milliseconds(at: Timestamp) -> i64 {
