@@ -12,25 +12,19 @@ mod batch;
 mod connection;
 mod cursors;
 mod level;
+mod outbox;
+mod rows;
 
-use std::collections::{HashMap, VecDeque};
-
-use midcourse::{ChainError, ChainLimit, ChainPosition, DataDir, Link, RunId, Store};
+use midcourse::{ChainPosition, DataDir, RunId, Store};
 
 use crate::error::FleetError;
 use crate::target::FleetTarget;
 use batch::{Batch, Part};
 use connection::{Connection, Reply, Status};
 use cursors::Cursors;
+use outbox::{Outbox, Read};
 
 pub use level::Level;
-
-/// How much one batch contains. The rows of a batch are in memory on both sides.
-const MAX_BATCH_ENTRIES: usize = 5_000;
-const MAX_BATCH_BYTES: usize = 8 * 1024 * 1024;
-
-/// The most runs in a batch.
-const MAX_BATCH_RUNS: usize = 500;
 
 /// What to ship, and to which project.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,14 +63,9 @@ pub struct Refused {
 pub struct Shipper {
     target: FleetTarget,
     settings: ShipSettings,
-    store: Store,
+    outbox: Outbox,
     cursors: Cursors,
     connection: Option<Connection>,
-    /// Runs that may have something new.
-    waiting: VecDeque<RunId>,
-    /// Runs that were refused, with the last link that they had then: they are tried again when they
-    /// have grown.
-    refused: HashMap<RunId, Link>,
 }
 
 impl Shipper {
@@ -90,123 +79,81 @@ impl Shipper {
         let Some(store) = Store::open_read_only(data_dir)? else { return Ok(None) };
         let place = format!("{} project {}", target.identity(), settings.project);
         let cursors = Cursors::open(data_dir, &place)?;
-        Ok(Some(Self {
-            target,
-            settings,
-            store,
-            cursors,
-            connection: None,
-            waiting: VecDeque::new(),
-            refused: HashMap::new(),
-        }))
+        let outbox = Outbox::new(store, settings.level);
+        Ok(Some(Self { target, settings, outbox, cursors, connection: None }))
     }
 
     /// Ships everything that is new. After an error, another call goes on where this one stopped.
     /// `progress` is told about each batch.
     pub fn ship(&mut self, mut progress: impl FnMut(&Progress)) -> Result<Progress, FleetError> {
         let mut done = Progress::default();
-        self.find_news()?;
-        while !self.waiting.is_empty() {
-            let shipped = self.ship_batch().inspect_err(|_| self.connection = None)?;
+        self.outbox.find_news(&self.cursors)?;
+        let mut read = self.outbox.read(&mut self.cursors, None)?;
+        while !read.is_empty() || self.outbox.has_more() {
+            let (shipped, next) = self.ship_batch(read).inspect_err(|_| self.connection = None)?;
             progress(&shipped);
             done.runs += shipped.runs;
             done.records += shipped.records;
             done.reports += shipped.reports;
             done.batches += shipped.batches;
             done.refused.extend(shipped.refused);
+            read = next;
         }
         Ok(done)
     }
 
     /// A number that changes when another process has changed the store.
     pub fn data_version(&self) -> Result<i64, FleetError> {
-        Ok(self.store.data_version()?)
+        Ok(self.outbox.store().data_version()?)
     }
 
     /// Connects if there is no connection, so that a wrong address or password is noticed at once.
     pub fn connect(&mut self) -> Result<(), FleetError> {
-        self.connection().map(drop)
-    }
-
-    fn connection(&mut self) -> Result<&mut Connection, FleetError> {
-        let connection = match self.connection.take() {
-            Some(connection) => connection,
-            None => {
-                Connection::open(&self.target, &self.settings.project, self.cursors.store_id())?
-            }
-        };
-        Ok(self.connection.insert(connection))
-    }
-
-    /// Finds the runs whose hash chain does not end where their cursor is.
-    fn find_news(&mut self) -> Result<(), FleetError> {
-        let ends = self.store.chain_ends()?;
-        self.refused.retain(|run_id, link| ends.contains(&(run_id.clone(), *link)));
-        let is_news = |run_id: &RunId, link: &Link| {
-            let cursor = self.cursors.position(run_id);
-            cursor.is_none_or(|cursor| cursor.link != *link) && !self.refused.contains_key(run_id)
-        };
-        let news = ends.into_iter().filter(|(run_id, link)| is_news(run_id, link));
-        self.waiting = news.map(|(run_id, _)| run_id).collect();
+        if self.connection.is_none() {
+            let (project, store_id) = (&self.settings.project, self.cursors.store_id());
+            self.connection = Some(Connection::open(&self.target, project, store_id)?);
+        }
         Ok(())
     }
 
-    fn ship_batch(&mut self) -> Result<Progress, FleetError> {
-        let mut progress = Progress::default();
-        let batch = self.next_batch(&mut progress)?;
+    /// Ships a batch, and reads the one after it.
+    fn ship_batch(&mut self, read: Read) -> Result<(Progress, Read), FleetError> {
+        let Read { batch, refused } = read;
+        let mut progress = Progress { refused, ..Progress::default() };
         if batch.is_empty() {
-            return Ok(progress);
+            return Ok((progress, self.outbox.read(&mut self.cursors, None)?));
         }
-        let replies = self.connection()?.send(&batch)?;
+        let (replies, mut next) = self.send(&batch)?;
         progress.batches = 1;
+        if !replies.iter().all(|reply| matches!(reply.status, Status::Shipped)) {
+            // What was read continues what was not accepted, or is in the order of another time.
+            self.outbox.put_back(&next.batch);
+            next.batch = Batch::new(self.settings.level);
+        }
         for (part, reply) in batch.parts().iter().zip(replies) {
             self.apply(part, reply, &mut progress)?;
         }
         self.cursors.commit()?;
-        Ok(progress)
+        Ok((progress, next))
     }
 
-    /// Reads the next part of as many runs as fit into a batch.
-    fn next_batch(&mut self, progress: &mut Progress) -> Result<Batch, FleetError> {
-        let mut batch = Batch::new(self.settings.level);
-        for _ in 0..MAX_BATCH_RUNS.min(self.waiting.len()) {
-            let entries = MAX_BATCH_ENTRIES.saturating_sub(batch.entries());
-            let bytes = MAX_BATCH_BYTES.saturating_sub(batch.bytes());
-            if entries == 0 || bytes == 0 {
-                break;
-            }
-            let Some(run_id) = self.waiting.pop_front() else { break };
-            let from = self.cursors.position(&run_id);
-            let from = from.unwrap_or_else(|| ChainPosition::start(&run_id));
-            match self.store.chain_after(&run_id, &from, ChainLimit { entries, bytes }) {
-                Ok(read) => {
-                    let is_whole = read.end == read.header.end();
-                    if let Err(why) = batch.add(&self.store, from, read) {
-                        self.refuse(run_id, why, progress)?;
-                    } else if !is_whole {
-                        self.waiting.push_back(run_id);
-                    }
-                }
-                // The run was deleted, or its records moved into the run that adopted it.
-                Err(ChainError::NoRun) => {}
-                Err(error @ ChainError::Diverged(_)) => {
-                    let why = format!(
-                        "{error}: it was changed here after it was shipped (`midcourse redact`, \
-                         `repair`), or another store ships a run with this id; the fleet keeps what \
-                         it has, until its owner runs `midcourse fleet delete`"
-                    );
-                    // What the cursor says may be out of date.
-                    self.cursors.forget(&run_id);
-                    self.refuse(run_id, why, progress)?;
-                }
-                Err(ChainError::Store(error @ midcourse::StoreError::Damaged(_))) => {
-                    let why = format!("{error}; `midcourse verify` says more");
-                    self.refuse(run_id, why, progress)?;
-                }
-                Err(ChainError::Store(error)) => return Err(error.into()),
-            }
+    /// Sends a batch. While the server works on it, reads the one after it.
+    fn send(&mut self, batch: &Batch) -> Result<(Vec<Reply>, Read), FleetError> {
+        self.connect()?;
+        let Self { connection: Some(connection), outbox, cursors, .. } = self else {
+            return Err(FleetError::Server("there is no connection".to_owned()));
+        };
+        if !outbox.has_more() {
+            let replies = connection.send(batch)?;
+            return Ok((replies, outbox.read(cursors, Some(batch))?));
         }
-        Ok(batch)
+        let (sent, read) = std::thread::scope(|scope| {
+            let sending = scope.spawn(|| connection.send(batch));
+            let read = outbox.read(cursors, Some(batch));
+            (sending.join(), read)
+        });
+        let replies = sent.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        Ok((replies, read?))
     }
 
     /// Takes the server's word for how far a run is shipped.
@@ -228,12 +175,12 @@ impl Shipper {
             // An earlier reply was lost, or this cursor is from an older backup.
             Status::Moved(position) if position != part.start() => {
                 self.cursors.set(&run_id, position);
-                self.waiting.push_front(run_id);
+                self.outbox.try_again(run_id);
                 return Ok(());
             }
             Status::Unknown if part.start() != ChainPosition::start(&run_id) => {
                 self.cursors.forget(&run_id);
-                self.waiting.push_front(run_id);
+                self.outbox.try_again(run_id);
                 return Ok(());
             }
             Status::Moved(_) | Status::Unknown => {
@@ -250,20 +197,7 @@ impl Shipper {
                 .to_owned()
             }
         };
-        self.refuse(run_id, why, progress)
-    }
-
-    fn refuse(
-        &mut self,
-        run_id: RunId,
-        why: String,
-        progress: &mut Progress,
-    ) -> Result<(), FleetError> {
-        self.waiting.retain(|waiting| *waiting != run_id);
-        if let Some(header) = self.store.run_header(&run_id)? {
-            self.refused.insert(run_id.clone(), header.link);
-        }
-        progress.refused.push(Refused { run_id, why });
+        progress.refused.push(self.outbox.refuse(run_id, why)?);
         Ok(())
     }
 }
