@@ -144,11 +144,8 @@ fn every_reader_returns_the_same() {
     let Some(server) = server() else { return };
     let config = ProptestConfig { cases: 5, ..ProptestConfig::default() };
     let mut runner = proptest::test_runner::TestRunner::new(config);
-    let strategy = (
-        prop::collection::vec(event(), 1..90),
-        0..90_usize,
-        prop::collection::vec(questions(), 8),
-    );
+    let strategy =
+        (prop::collection::vec(event(), 1..90), 0..90_usize, prop::collection::vec(questions(), 8));
     runner
         .run(&strategy, |(events, cut, questions)| {
             let fleet = Fleet::new(server);
