@@ -6,7 +6,7 @@
 //! of each: numbers are smaller and faster to compare. Two words with one hash cost a part that is
 //! searched for nothing.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use midcourse::{ChainEntry, ChainRecord, RunId, Store};
@@ -139,6 +139,30 @@ impl Words {
             }
             _ => {}
         }
+    }
+
+    /// Whether one of the entries of a whole run may have all these words. A call is found by the words
+    /// of its start and its end.
+    pub(crate) fn may_be_in(wanted: &[i32], entries: &[ChainEntry]) -> bool {
+        let mut started: HashMap<&str, HashSet<i32, BuildHasherDefault<AsHash>>> = HashMap::new();
+        let mut words = Self::default();
+        entries.iter().any(|entry| {
+            let ChainEntry::Record(record) = entry else { return false };
+            words.hashes.clear();
+            words.add_record(record);
+            // Only the words that are wanted are kept.
+            words.hashes.retain(|hash| wanted.contains(hash));
+            if let Some(call) = record.fact.as_deref() {
+                match record.kind.as_str() {
+                    "tool_started" => drop(started.insert(call, words.hashes.clone())),
+                    "tool_ended" | "denied" => {
+                        words.hashes.extend(started.get(call).into_iter().flatten());
+                    }
+                    _ => {}
+                }
+            }
+            words.hashes.len() == wanted.len()
+        })
     }
 
     /// The hashes in order.

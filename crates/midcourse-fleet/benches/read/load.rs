@@ -148,10 +148,10 @@ fn copy_day(owner: &mut Client, last: &str, day: u64) {
         "BEGIN; {tables}
          INSERT INTO midcourse.runs (run, project, run_id, day, writer, store, level, records, reports,
              link, header) OVERRIDING SYSTEM VALUE
-         SELECT r.run - {day} * 100000, r.project, md5(r.run_id || '{day}')::uuid::text, {date}, r.writer,
+         SELECT r.run - {day} * 100000, r.project, md5(r.run_id || ' {day}')::uuid::text, {date}, r.writer,
              r.store, r.level, r.records, r.reports, r.link, jsonb_set(r.header, '{{summary}}',
              (r.header -> 'summary') || jsonb_build_object(
-                 'run_id', md5(r.run_id || '{day}')::uuid::text,
+                 'run_id', md5(r.run_id || ' {day}')::uuid::text,
                  'started', r.started - {back}, 'latest', r.latest - {back}, 'ended', r.ended - {back}))
          FROM midcourse.runs AS r WHERE r.project = 1 AND r.records = 100 AND r.run > 0
              AND r.run_id LIKE 'run-%' ORDER BY r.run;

@@ -46,6 +46,8 @@ impl Connection {
     ) -> Result<Self, FleetError> {
         let mut client = target.connect()?;
         schema::check(&mut client)?;
+        // A batch stays in memory until it is moved. Only as much as is staged is allocated.
+        client.batch_execute("SET temp_buffers = '32MB'")?;
         // Creates the staging tables of this session.
         client.query(SHIP, &[&project, &store_id])?;
         Ok(Self { client, project: project.to_owned(), store_id: store_id.to_owned() })
