@@ -156,8 +156,8 @@ impl Server {
 
     /// The port, which is also a part of the name of the socket.
     pub fn port(&self) -> &str {
-        let ports = self.options.iter().filter_map(|option| option.strip_prefix("port="));
-        ports.last().unwrap_or("5432")
+        let mut ports = self.options.iter().filter_map(|option| option.strip_prefix("port="));
+        ports.next_back().unwrap_or("5432")
     }
 
     /// The path of the socket.
