@@ -153,6 +153,13 @@ impl FleetTarget {
                 roots.add_parsable_certificates(found.certs);
             }
         }
+        if roots.is_empty() {
+            let place = self.root_certificates.as_ref().map(|file| file.display().to_string());
+            let place = place.as_deref().unwrap_or("the files of this system");
+            return Err(FleetError::Untrusted(format!(
+                "there is no certificate of an authority in {place}"
+            )));
+        }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()

@@ -23,6 +23,13 @@ pub const OWNER: &str = "owner";
 /// Postgres does not run as root; then it runs as `nobody`.
 const NOBODY: u32 = 65_534;
 
+/// Gives a file or folder to the user that the server runs as, for files that it may read alone.
+pub fn give_to_server(path: &Path) {
+    if is_root() {
+        std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).expect("chown");
+    }
+}
+
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A server. It is stopped, and its data removed, on drop.
@@ -35,7 +42,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server that answers. `options` are settings, such as `fsync=off`.
+    /// Starts a server that answers. `options` are settings, such as `fsync=off`, and override those
+    /// that a test server has, such as `listen_addresses=`.
     pub fn start(options: &[&str]) -> Option<Self> {
         let Some(programs) = find_programs() else {
             // Past the capture of the test runner, so that a skipped test is seen.
@@ -46,9 +54,7 @@ impl Server {
         };
         let folder = tempfile::Builder::new().prefix("mcpg").tempdir().expect("a temporary folder");
         let data = folder.path().join("data");
-        if is_root() {
-            std::os::unix::fs::chown(folder.path(), Some(NOBODY), Some(NOBODY)).expect("chown");
-        }
+        give_to_server(folder.path());
         let made = as_server_user(&programs.join("initdb"))
             .args(["--auth=trust", "--no-sync", "--no-instructions", "--encoding=UTF8"])
             .args(["--locale=C.UTF-8", "--username", OWNER, "--pgdata"])
@@ -106,7 +112,8 @@ impl Server {
 
     fn is_ready(&self) -> bool {
         let mut ready = Command::new(self.programs.join("pg_isready"));
-        ready.args(["-q", "-U", OWNER, "-d", "postgres", "-h"]).arg(self.folder.path());
+        ready.args(["-q", "-U", OWNER, "-d", "postgres", "-p", self.port(), "-h"]);
+        ready.arg(self.folder.path());
         ready.status().is_ok_and(|status| status.success())
     }
 
@@ -132,14 +139,14 @@ impl Server {
     /// The address of a database for a role.
     pub fn url(&self, database: &str, role: &str) -> String {
         let folder = self.folder.path().display().to_string().replace('/', "%2F");
-        format!("postgres://{role}@{folder}/{database}")
+        format!("postgres://{role}@{folder}:{}/{database}", self.port())
     }
 
     /// Runs SQL as the owner and returns what `psql` prints.
     pub fn psql(&self, database: &str, sql: &str) -> String {
         let output = Command::new(self.programs.join("psql"))
             .args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", OWNER, "-d", database])
-            .args(["-c", sql, "-h"])
+            .args(["-p", self.port(), "-c", sql, "-h"])
             .arg(self.folder.path())
             .output()
             .expect("psql runs");
@@ -147,9 +154,15 @@ impl Server {
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
 
+    /// The port, which is also a part of the name of the socket.
+    pub fn port(&self) -> &str {
+        let mut ports = self.options.iter().filter_map(|option| option.strip_prefix("port="));
+        ports.next_back().unwrap_or("5432")
+    }
+
     /// The path of the socket.
     pub fn socket(&self) -> PathBuf {
-        self.folder.path().join(".s.PGSQL.5432")
+        self.folder.path().join(format!(".s.PGSQL.{}", self.port()))
     }
 
     /// The folder of the server, which its user may write.

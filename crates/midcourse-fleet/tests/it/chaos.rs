@@ -263,7 +263,7 @@ fn everything_arrives_once_whatever_fails() {
         loaded(&tally.batches),
         loaded(&tally.records),
     );
-    check(&fleet, &sites);
+    println!("{}", check(&fleet, &sites));
 }
 
 /// Lets something fail. Returns what.
@@ -302,8 +302,8 @@ fn inject(fleet: &Fleet<'_>, sites: &[Site], random: &mut Random) -> &'static st
     }
 }
 
-/// Compares the fleet with the stores.
-fn check(fleet: &Fleet<'_>, sites: &[Site]) {
+/// Compares the fleet with the stores. Returns how much is in it.
+fn check(fleet: &Fleet<'_>, sites: &[Site]) -> String {
     let mut expected = Vec::new();
     let mut cursors = Vec::new();
     for site in sites {
@@ -356,7 +356,7 @@ fn check(fleet: &Fleet<'_>, sites: &[Site]) {
         assert!(copied == expected, "{} differs", expected.0.run_id());
     }
     let parts = fleet.sql("SELECT count(*) FROM midcourse.words");
-    println!("{} runs, {parts} parts, {records} records, {reports} reports", expected.len());
+    format!("{} runs, {parts} parts, {records} records, {reports} reports", expected.len())
 }
 
 /// How far the machine believes its runs to be shipped.

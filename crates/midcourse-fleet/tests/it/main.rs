@@ -11,6 +11,7 @@ mod archive_import;
 mod chaos;
 mod concurrency;
 mod contract;
+mod hostile;
 mod memory;
 mod proxy;
 #[cfg(feature = "archive")]
@@ -22,4 +23,5 @@ mod sessions;
 mod ship;
 mod staging;
 mod tidy;
+mod tls;
 mod world;

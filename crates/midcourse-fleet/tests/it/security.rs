@@ -285,7 +285,7 @@ fn nobody_can_replace_the_long_texts_of_others() {
         let staged = Staged::new(&format!("attack{n}"), 0, 1);
         let body =
             format!("INSERT INTO pg_temp.staged_bodies VALUES (0, {key}, {length}, {bytes});");
-        ship(&mut attacker, &(staged.sql() + &body)).expect_err(&body[..80]);
+        ship(&mut attacker, &(staged.sql() + &body)).expect_err(&format!("attack {n}"));
     }
     machine.shipper(&fleet, Level::Full).ship(|_| ()).unwrap();
     let mut reader = FleetReader::open(fleet.target("reader"), Some("p")).unwrap();
