@@ -30,6 +30,9 @@ use server::Fleet;
 
 const DAY: u64 = 86_400_000;
 
+/// What a call is made with, by its number.
+type Arguments<T> = Box<dyn Fn(u64) -> T>;
+
 /// Settings for loading. Reading is not affected, except by `shared_buffers`.
 const SETTINGS: [&str; 9] = [
     "fsync=off",
@@ -134,9 +137,9 @@ impl Bench {
         let days = self.days;
         let end = self.end;
         let hosts = ["claude-code", "codex", "opencode", "pi"];
-        let host = |n: u64| Some(hosts[usize::try_from(n % 4).unwrap()].to_owned());
+        let host = move |n: u64| Some(hosts[usize::try_from(n % 4).unwrap()].to_owned());
         let since = move |n: u64| Some(Timestamp::from_unix_ms(end - (n % days) * DAY - n * 1_000));
-        let filters: [(&str, Box<dyn Fn(u64) -> RunFilter>); 5] = [
+        let filters: [(&str, Arguments<RunFilter>); 5] = [
             ("list", Box::new(|_| RunFilter::default())),
             (
                 "list of a host",
@@ -210,11 +213,11 @@ impl Bench {
             reader.find_runs(&id(n), IdPart::Whole, 2).unwrap().len()
         });
         self.time("find a run by the start of its id", |reader, n| {
-            reader.find_runs(&id(n)[..8], IdPart::Start, 2).unwrap().len()
+            reader.find_runs(id(n).get(..8).unwrap(), IdPart::Start, 2).unwrap().len()
         });
         self.time("find a run by the end of its id", |reader, n| {
             let id = id(n);
-            reader.find_runs(&id[id.len() - 8..], IdPart::End, 2).unwrap().len()
+            reader.find_runs(id.get(id.len() - 8..).unwrap(), IdPart::End, 2).unwrap().len()
         });
         let since = self.since(8).unwrap();
         self.time("runs of 7 days", |reader, n| {
@@ -242,7 +245,7 @@ impl Bench {
     fn searches(&mut self) {
         let last = self.days - 1;
         // A number below 10,000 is in an eighth of all runs. See `load` for the words that it adds.
-        let searches: [(&str, Box<dyn Fn(u64) -> String>); 8] = [
+        let searches: [(&str, Arguments<String>); 8] = [
             ("a word of one run", Box::new(move |n| load::word_of(n % 1_600, n % (last + 1)))),
             ("a word of 60 runs", Box::new(|n| format!("some{}", n % 1_600))),
             (

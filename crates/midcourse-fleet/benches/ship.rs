@@ -62,8 +62,8 @@ struct Rows {
 }
 
 /// The columns of `runs` that are not computed.
-const RUNS: &str = "runs (run, project, run_id, day, writer, store, level, records, reports, link, \
-     is_dropped, received, header)";
+const RUNS: &str = "run, project, run_id, day, writer, store, level, records, reports, link, is_dropped, \
+     received, header";
 
 struct Measured {
     seconds: f64,
@@ -184,8 +184,8 @@ fn copy(fleet: &Fleet<'_>, rows: &Rows, tables: &[&str]) {
         if !tables.contains(table) {
             continue;
         }
-        let into = if *table == "runs" { RUNS } else { table };
-        let statement = format!("COPY midcourse.{into} FROM STDIN BINARY");
+        let columns = if *table == "runs" { format!("({RUNS})") } else { String::new() };
+        let statement = format!("COPY midcourse.{table} {columns} FROM STDIN BINARY");
         let mut writer = transaction.copy_in(&statement).unwrap();
         bytes.chunks(64 * 1024).for_each(|part| writer.write_all(part).unwrap());
         writer.finish().unwrap();
@@ -201,13 +201,7 @@ fn read(fleet: &Fleet<'_>, stores: &[DataDir]) -> Vec<Rows> {
         let name = Path::new(store.path()).file_name().unwrap().to_str().unwrap();
         let of = format!("(SELECT run FROM midcourse.runs WHERE run_id LIKE '{name}-%')");
         let queries = [
-            (
-                "runs",
-                format!(
-                    "SELECT {} FROM midcourse.runs WHERE run IN {of}",
-                    &RUNS[6..RUNS.len() - 1]
-                ),
-            ),
+            ("runs", format!("SELECT {} FROM midcourse.runs WHERE run IN {of}", RUNS)),
             (
                 "records",
                 format!("SELECT * FROM midcourse.records WHERE run IN {of} ORDER BY run, seq"),

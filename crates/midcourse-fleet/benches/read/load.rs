@@ -70,7 +70,8 @@ pub(crate) fn load(fleet: &Fleet<'_>, folder: &Path, days: u64) {
 
 /// What the database has.
 pub(crate) fn loaded(owner: &mut Client) -> Loaded {
-    let ids = "SELECT run_id FROM midcourse.runs WHERE project = 1 AND records = 100 ORDER BY run";
+    let ids = "SELECT run_id FROM midcourse.runs WHERE project = 1 AND records = 100 \
+         AND length(run_id) > 30 ORDER BY run";
     let ids = owner.query(ids, &[]).unwrap().iter().map(|row| row.get(0)).collect();
     let last = "SELECT max(started) FROM midcourse.runs";
     let last: i64 = owner.query_one(last, &[]).unwrap().get(0);
@@ -82,12 +83,13 @@ fn day_of_runs(folder: &Path, start: u64) -> DataDir {
     let data_dir = DataDir::at(folder.join("day"));
     let mut store = runs::open(&data_dir);
     let mut dice = Dice(5);
-    for n in 0..RUNS {
-        let events = runs::run(&mut dice, &format!("run-{n}"), start + n * 50_000, runs::CALLS);
-        store.append_all(events).unwrap();
-    }
+    // The long ones first: a search begins with the run that was shipped last.
     for n in 0..4 {
         let events = runs::run(&mut dice, &format!("long-{n}"), start + n * 1_000, 2_498);
+        store.append_all(events).unwrap();
+    }
+    for n in 0..RUNS {
+        let events = runs::run(&mut dice, &format!("run-{n}"), start + n * 50_000, runs::CALLS);
         store.append_all(events).unwrap();
     }
     data_dir

@@ -75,37 +75,42 @@ fn batches(server: &Server, folder: &Path) {
     }
 }
 
-/// Eight sessions that commit a row each time, with and without a notification, in turns.
+/// Eight sessions that commit a row each time: without a notification, with one, and with one in a
+/// transaction of its own that does not wait for the disk; in turns.
 fn notifications(server: &Server) {
     let fleet = Fleet::new(server);
     fleet.client(OWNER).batch_execute("CREATE TABLE rows (n bigint)").unwrap();
-    let mut rates = [Vec::new(), Vec::new()];
-    for round in 0..6 {
-        let notify = round % 2;
-        let statement = match notify {
-            0 => "INSERT INTO rows VALUES (1)",
-            _ => {
-                "WITH row AS (INSERT INTO rows VALUES (1)) SELECT pg_notify('bench', random()::text)"
-            }
-        };
+    let names = ["no notification", "a notification", "a notification afterwards, not synced"];
+    let notify = "SELECT pg_notify('bench', random()::text)";
+    let mut rates = [Vec::new(), Vec::new(), Vec::new()];
+    for round in 0..9 {
+        let way = round % 3;
         let commits = AtomicU64::new(0);
         std::thread::scope(|scope| {
             for _ in 0..SHIPPERS {
                 let (fleet, commits) = (&fleet, &commits);
                 scope.spawn(move || {
                     let mut client = fleet.client(OWNER);
-                    let statement = client.prepare(statement).unwrap();
                     let begun = Instant::now();
                     while begun.elapsed() < Duration::from_secs(3) {
-                        client.execute(&statement, &[]).unwrap();
+                        let insert = "INSERT INTO rows VALUES (1)";
+                        let sql = match way {
+                            0 => insert.to_owned(),
+                            1 => format!("BEGIN; {insert}; {notify}; COMMIT"),
+                            _ => format!(
+                                "BEGIN; {insert}; COMMIT; BEGIN; SET LOCAL synchronous_commit = off; \
+                                 {notify}; COMMIT"
+                            ),
+                        };
+                        client.batch_execute(&sql).unwrap();
                         commits.fetch_add(1, Ordering::Relaxed);
                     }
                 });
             }
         });
-        rates[notify].push(commits.load(Ordering::Relaxed) as f64 / 3.0);
+        rates[way].push(commits.load(Ordering::Relaxed) as f64 / 3.0);
     }
-    for (name, mut rates) in ["without notification", "with notification"].into_iter().zip(rates) {
+    for (name, mut rates) in names.into_iter().zip(rates) {
         rates.sort_by(f64::total_cmp);
         println!("{SHIPPERS} sessions, {name}: {:.0} commits/s", rates[1]);
     }

@@ -88,7 +88,12 @@ CREATE TABLE midcourse.runs (
     model text GENERATED ALWAYS AS (header #>> '{summary,model}') STORED,
     UNIQUE (project, run_id)
 ) WITH (fillfactor = 80);
-CREATE INDEX runs_started ON midcourse.runs (project, started DESC, run DESC);
+-- Only columns that never change once a run has a header: others would make each update of a run write
+-- to all indexes. With these, runs are counted without reading the table.
+CREATE INDEX runs_started ON midcourse.runs (project, started DESC, run DESC)
+    INCLUDE (parent_run_id) WHERE started IS NOT NULL;
+CREATE INDEX runs_host ON midcourse.runs (project, host, started DESC, run DESC)
+    INCLUDE (parent_run_id) WHERE started IS NOT NULL;
 CREATE INDEX runs_parent ON midcourse.runs (project, parent_run_id) WHERE parent_run_id IS NOT NULL;
 CREATE INDEX runs_day ON midcourse.runs (day);
 
@@ -409,15 +414,20 @@ BEGIN
         's.fact, s.host, s.channel, s.decision_point, s.link, s.payload, s.pointers, s.hashes, s.keys '
         'FROM pg_temp.staged_records AS s JOIN pg_temp.staged_state AS t USING (n) '
         'WHERE t.status = ''shipped''' USING in_p;
-    EXECUTE 'INSERT INTO midcourse.bodies '
-        'SELECT DISTINCT ON (t.day, b.key) t.day, $1, b.key, b.length, b.zstd '
-        'FROM pg_temp.staged_bodies AS b JOIN pg_temp.staged_state AS t USING (n) '
-        'WHERE t.status = ''shipped'' ORDER BY t.day, b.key ON CONFLICT DO NOTHING' USING in_p;
-    EXECUTE 'INSERT INTO midcourse.reports '
-        'SELECT t.day, t.run, s.ordinal, s.seq, s.after, s.at, $1, s.host, s.channel, s.status, '
-        's.hash, s.link, s.zstd '
-        'FROM pg_temp.staged_reports AS s JOIN pg_temp.staged_state AS t USING (n) '
-        'WHERE t.status = ''shipped''' USING in_p;
+    -- Statements for tables without rows are left out: a batch is often small, and to plan takes longer.
+    IF EXISTS (SELECT FROM pg_temp.staged_bodies) THEN
+        EXECUTE 'INSERT INTO midcourse.bodies '
+            'SELECT DISTINCT ON (t.day, b.key) t.day, $1, b.key, b.length, b.zstd '
+            'FROM pg_temp.staged_bodies AS b JOIN pg_temp.staged_state AS t USING (n) '
+            'WHERE t.status = ''shipped'' ORDER BY t.day, b.key ON CONFLICT DO NOTHING' USING in_p;
+    END IF;
+    IF EXISTS (SELECT FROM pg_temp.staged_reports) THEN
+        EXECUTE 'INSERT INTO midcourse.reports '
+            'SELECT t.day, t.run, s.ordinal, s.seq, s.after, s.at, $1, s.host, s.channel, s.status, '
+            's.hash, s.link, s.zstd '
+            'FROM pg_temp.staged_reports AS s JOIN pg_temp.staged_state AS t USING (n) '
+            'WHERE t.status = ''shipped''' USING in_p;
+    END IF;
     EXECUTE 'INSERT INTO midcourse.words '
         'SELECT t.day, t.run, s.from_records, s.records, $1, s.words '
         'FROM pg_temp.staged_runs AS s JOIN pg_temp.staged_state AS t USING (n) '
@@ -462,7 +472,9 @@ $$;
 CREATE FUNCTION midcourse.parts_with(in_project integer, wanted integer[], before_day date,
     before_run bigint, before_seq bigint, in_run bigint, most integer)
 RETURNS TABLE (day date, run bigint, first_seq bigint, end_seq bigint)
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+-- The planner does not know that reading the words of every part is slow.
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     this date;

@@ -19,7 +19,7 @@ const MAX_LEVELS: usize = 64;
 pub(super) struct Filter {
     project: i32,
     host: Option<String>,
-    since: i64,
+    since: Option<i64>,
     folder: Option<String>,
     failed: bool,
     said: bool,
@@ -27,7 +27,7 @@ pub(super) struct Filter {
 
 impl Filter {
     pub(super) fn new(project: i32, filter: &RunFilter) -> Self {
-        let since = filter.since.map_or(i64::MIN, milliseconds);
+        let since = filter.since.map(milliseconds);
         Self {
             project,
             host: filter.host.clone().map(without_nul),
@@ -55,11 +55,12 @@ pub(super) fn without_nul(text: String) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
-/// The condition of a [`Filter`] on the table of runs with this alias.
+/// The condition of a [`Filter`] on the table of runs with this alias. A run without a header has no
+/// start; the indexes are of runs with a start.
 pub(super) fn condition(alias: &str) -> String {
     format!(
-        "{alias}.project = $1 AND {alias}.header IS NOT NULL \
-         AND ($2::text IS NULL OR {alias}.host = $2) AND {alias}.latest >= $3 \
+        "{alias}.project = $1 AND {alias}.started IS NOT NULL \
+         AND ($2::text IS NULL OR {alias}.host = $2) AND ($3::bigint IS NULL OR {alias}.latest >= $3) \
          AND ($4::text IS NULL OR {alias}.folder = $4 \
               OR left({alias}.folder, length($4) + 1) = $4 || '/') \
          AND (NOT $5::boolean OR {alias}.outcome IN ('failed', 'aborted')) \
@@ -181,7 +182,7 @@ pub(super) fn run_table(
     let contains = |column: &str| format!("position($8 IN lower(r.{column} COLLATE \"C\")) > 0");
     let matching = format!(
         "{} AND (r.parent_run_id IS NULL OR NOT EXISTS (SELECT FROM midcourse.runs AS parent \
-         WHERE parent.project = $1 AND parent.run_id = r.parent_run_id AND parent.header IS NOT NULL)) \
+         WHERE parent.project = $1 AND parent.run_id = r.parent_run_id AND parent.started IS NOT NULL)) \
          AND ($7::bigint IS NULL OR r.ended IS NULL AND r.latest >= $7) \
          AND ($8::text IS NULL OR {} OR {} OR {} OR {})",
         condition("r"),
@@ -208,7 +209,7 @@ pub(super) fn run_table(
         &format!(
             "SELECT r.header, (SELECT count(*) FROM midcourse.runs AS child \
              WHERE child.project = $1 AND child.parent_run_id = r.run_id \
-             AND child.header IS NOT NULL) FROM midcourse.runs AS r WHERE {matching} \
+             AND child.started IS NOT NULL) FROM midcourse.runs AS r WHERE {matching} \
              ORDER BY {order} LIMIT $9 OFFSET $10"
         ),
         &filter.and(&[&running, &text, &limit, &offset]),
@@ -265,7 +266,7 @@ pub(super) fn runs_between(
     until: Timestamp,
 ) -> Result<Vec<ReadRun>, FleetError> {
     let rows = transaction.query(
-        "SELECT header, level FROM midcourse.runs WHERE project = $1 AND header IS NOT NULL \
+        "SELECT header, level FROM midcourse.runs WHERE project = $1 AND started IS NOT NULL \
          AND latest >= $2 AND started < $3 ORDER BY started DESC, run DESC",
         &[&project, &milliseconds(since), &milliseconds(until)],
     )?;
