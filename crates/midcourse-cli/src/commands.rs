@@ -2,10 +2,12 @@
 //!
 //! Results go to standard output, everything else to standard error. The exit code is 0 for
 //! success, 2 for an invalid command line, and 1 for any other error. It is also 1 if `verify`,
-//! `backup` or `doctor` found a problem, if `repair` lost a record, if `search` found nothing, or if
-//! `eval` missed a threshold.
+//! `backup`, `archive` or `doctor` found a problem, if `repair` lost a record, if `search` found
+//! nothing, or if `eval` missed a threshold.
 
 mod anchor;
+#[cfg(feature = "archive")]
+mod archive;
 mod backtest;
 mod backup;
 mod columns;
@@ -15,6 +17,8 @@ mod demo;
 mod doctor;
 mod eval;
 mod export;
+#[cfg(feature = "fleet")]
+mod fleet;
 mod hook;
 mod import;
 mod input_files;
@@ -42,7 +46,12 @@ mod run_filter;
 mod run_input;
 mod screen;
 mod search;
+#[cfg(feature = "serve")]
+mod serve;
+#[cfg(feature = "fleet")]
+mod ship;
 mod show;
+mod source;
 mod stats;
 mod statusline;
 mod step_json;
@@ -51,12 +60,15 @@ mod trust;
 #[cfg(feature = "ui")]
 mod ui;
 mod uninstall;
+mod unit;
 mod verify;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use midcourse::StoreError;
+#[cfg(feature = "fleet")]
+use midcourse_fleet::FleetError;
 
 use crate::terminal::{eprint_line, warn};
 
@@ -137,6 +149,13 @@ enum Command {
     /// after that the browser is known. Nothing leaves the machine.
     #[cfg(feature = "ui")]
     Ui(ui::Arguments),
+    /// Show the runs of a team in the browser, to the people who may see them.
+    ///
+    /// Serves the page of `midcourse ui` for several projects. Each person signs in with a token and
+    /// sees the projects of the own entry in the people file. Listens on loopback by default, and
+    /// elsewhere with TLS only (see docs/serve.md).
+    #[cfg(feature = "serve")]
+    Serve(serve::ServeCommand),
     /// Export a run to a file that other programs, or `import`, can read.
     ///
     /// Writes trajectory records as JSON lines, with `--to atif` one document in Harbor's Agent
@@ -149,6 +168,16 @@ enum Command {
     /// export` writes; the format of each file is recognised (see docs/formats.md). Importing a
     /// file again, or a session that hooks have recorded, adds only what is missing.
     Import(import::Arguments),
+    /// Ship the runs of this machine to a fleet's Postgres.
+    ///
+    /// Ships what is new since the last time, and continues after any interruption. Nothing is shipped
+    /// twice or lost. With `[ship]` in your configuration, it also happens in the background while an
+    /// agent runs (see docs/fleet.md).
+    #[cfg(feature = "fleet")]
+    Ship(ship::Command),
+    /// Set up and maintain a fleet: one Postgres for the runs of many machines.
+    #[cfg(feature = "fleet")]
+    Fleet(fleet::Command),
     /// Check stored runs for missing or changed records.
     ///
     /// Checks the hash chain of every run. The exit code is 1 if there are problems.
@@ -189,6 +218,13 @@ enum Command {
     /// the files of the store, too. While the command runs, no other process can write to the store;
     /// hooks write their events to the spill folder. `--all` keeps the configuration and the hooks.
     Delete(delete::Arguments),
+    /// Copy old runs to Parquet files, in a folder or an S3 bucket.
+    ///
+    /// DuckDB, Spark and other programs can query the files (see docs/archive.md), and `midcourse
+    /// import` reads them back without loss. Runs that the archive has already are left out. The runs
+    /// stay in the store; `midcourse prune` removes them. The exit code is 1 if a run is damaged.
+    #[cfg(feature = "archive")]
+    Archive(archive::Arguments),
     /// Remove old runs.
     Prune(prune::Arguments),
     /// Approve a project's `midcourse.toml`.
@@ -264,8 +300,14 @@ pub(crate) fn run() -> ExitCode {
         Command::Search(arguments) => search::run(&arguments).map(success_if),
         #[cfg(feature = "ui")]
         Command::Ui(arguments) => ui::run(&arguments).map(success),
+        #[cfg(feature = "serve")]
+        Command::Serve(arguments) => serve::run(arguments).map(success),
         Command::Export(arguments) => export::run(&arguments).map(success),
         Command::Import(arguments) => import::run(&arguments).map(success),
+        #[cfg(feature = "fleet")]
+        Command::Ship(arguments) => ship::run(&arguments).map(success_if),
+        #[cfg(feature = "fleet")]
+        Command::Fleet(arguments) => fleet::run(&arguments).map(success_if),
         Command::Verify(arguments) => verify::run(&arguments).map(success_if),
         Command::Eval(arguments) => eval::run(&arguments).map(success_if),
         Command::Anchor(arguments) => anchor::run(&arguments).map(success),
@@ -274,6 +316,8 @@ pub(crate) fn run() -> ExitCode {
         Command::Repair(arguments) => repair::run(&arguments).map(success_if),
         Command::Redact(arguments) => redact::run(&arguments).map(success),
         Command::Delete(arguments) => delete::run(&arguments).map(success),
+        #[cfg(feature = "archive")]
+        Command::Archive(arguments) => archive::run(&arguments).map(success_if),
         Command::Prune(arguments) => prune::run(&arguments).map(success),
         Command::Trust(arguments) => trust::run(&arguments).map(success),
         Command::Record(arguments) => record::run(&arguments).map(success),
@@ -317,6 +361,11 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 fn print_error(error: &anyhow::Error) {
     warn(&format!("{error:#}"));
     if let Some(error) = error.chain().find_map(|cause| cause.downcast_ref::<StoreError>()) {
+        eprint_line(&format!("hint: {}", error.hint()));
+        return;
+    }
+    #[cfg(feature = "fleet")]
+    if let Some(error) = error.chain().find_map(|cause| cause.downcast_ref::<FleetError>()) {
         eprint_line(&format!("hint: {}", error.hint()));
     }
 }

@@ -34,7 +34,7 @@ use midcourse::{
 pub(crate) use error::{ConfigError, InvalidConfig};
 pub(crate) use experiment::Experiment;
 pub(crate) use file::ProjectFile;
-pub(crate) use find::{find, users_prices, users_retention};
+pub(crate) use find::{find, users_prices, users_retention, users_ship};
 pub(crate) use layer::Layer;
 pub(crate) use overrides::Overrides;
 pub(crate) use trust::{Approval, Trusted};
@@ -54,6 +54,7 @@ pub(crate) struct Config {
     /// Regular expressions of secrets in addition to those that midcourse knows. Each is valid.
     pub(crate) secret_patterns: Vec<String>,
     pub(crate) retention: Retention,
+    pub(crate) ship: Ship,
     pub(crate) experiment: Experiment,
     /// Prices of models, in addition to those that midcourse ships with.
     pub(crate) prices: BTreeMap<String, Price>,
@@ -88,6 +89,23 @@ pub(crate) struct Retention {
     pub(crate) max_age: Option<Duration>,
     /// In bytes.
     pub(crate) max_size: Option<u64>,
+}
+
+/// Where runs are shipped in the background. Only the user's own file may set it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Ship {
+    /// The address of a fleet, without a password.
+    pub(crate) to: Option<String>,
+    pub(crate) project: Option<String>,
+    pub(crate) level: ShipLevel,
+}
+
+/// How much of each run is shipped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum ShipLevel {
+    #[default]
+    Full,
+    Metadata,
 }
 
 /// A host that offers a model API, so that `midcourse run` may decrypt the TLS connections to it.
@@ -143,6 +161,7 @@ impl Config {
             model_hosts: Vec::new(),
             secret_patterns: Vec::new(),
             retention: Retention::default(),
+            ship: Ship::default(),
             experiment: Experiment::default(),
             prices: BTreeMap::new(),
         }

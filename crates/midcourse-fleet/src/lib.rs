@@ -3,7 +3,11 @@
 //! Each machine keeps its own store, which is the outbox. Nothing here is on the path of an agent. The
 //! command `midcourse` is the only user; programs that embed midcourse need nothing of this crate.
 
+#[cfg(feature = "archive")]
+pub mod archive;
 mod error;
+mod follower;
+mod heads;
 mod local_copy;
 mod reader;
 pub mod schema;
@@ -12,7 +16,12 @@ mod target;
 mod words;
 
 pub use error::FleetError;
+pub use follower::{Changed, Follower};
+pub use heads::shipped_heads;
 pub use local_copy::LocalCopy;
 pub use reader::{FleetReader, IdPart, ReadRun, RunReader};
 pub use ship::{BatchLimit, Level, Progress, Refused, ShipSettings, Shipper};
 pub use target::FleetTarget;
+
+/// A connection to a fleet, for the functions in [`schema`].
+pub use postgres::Client;

@@ -4,17 +4,18 @@
 //! A run is copied when somebody asks for it, and only what is new when somebody asks again. The store
 //! is in a private temporary folder and is removed with the process.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use midcourse::{
-    ChainLimit, ChainPosition, DataDir, Durability, Finding, RunId, SearchFilter, SearchHit,
-    SearchIndex, Store, StoreError, StoreSettings, Timestamp,
+    ChainLimit, ChainPart, ChainPosition, DataDir, Durability, Finding, RunId, SearchFilter,
+    SearchHit, SearchIndex, Store, StoreError, StoreSettings, Timestamp,
 };
 use tempfile::TempDir;
 
 use crate::error::FleetError;
 use crate::reader::{ReadRun, RunReader};
 use crate::ship::Level;
+use crate::words::Words;
 
 /// How much of a run is read at once.
 const PART: ChainLimit = ChainLimit { entries: 5_000, bytes: 16 * 1024 * 1024 };
@@ -91,6 +92,18 @@ impl LocalCopy {
         Ok(true)
     }
 
+    /// Copies the summary of a run, if it exists.
+    pub fn bring_summary(
+        &mut self,
+        reader: &mut dyn RunReader,
+        run_id: &RunId,
+    ) -> Result<(), FleetError> {
+        match reader.family(run_id)?.first() {
+            Some(run) => Ok(self.store.add_to_copy(&run.header, &[])?),
+            None => Ok(()),
+        }
+    }
+
     /// Copies one run of many, or notes why it cannot be read.
     fn bring_if_readable(
         &mut self,
@@ -140,11 +153,45 @@ impl LocalCopy {
         Ok(())
     }
 
+    /// Copies what is new of those of these runs that were copied before.
+    pub fn refresh(
+        &mut self,
+        reader: &mut dyn RunReader,
+        runs: &[ReadRun],
+    ) -> Result<bool, FleetError> {
+        let mut is_changed = false;
+        for run in runs {
+            let parent = run.header.summary().parent_run_id;
+            let is_copied = |run_id: &RunId| self.copied.contains_key(run_id);
+            // A new child run belongs to a run that is copied.
+            if is_copied(run.header.run_id()) || parent.as_ref().is_some_and(is_copied) {
+                self.bring_one(reader, run)?;
+                is_changed = true;
+            }
+        }
+        Ok(is_changed)
+    }
+
+    /// The number of runs that are copied.
+    pub fn run_count(&self) -> usize {
+        self.copied.len()
+    }
+
     /// Copies one run, or what is new of it.
     pub fn bring_one(
         &mut self,
         reader: &mut dyn RunReader,
         run: &ReadRun,
+    ) -> Result<(), FleetError> {
+        self.add(reader, run, None)
+    }
+
+    /// Copies a run, of which the first new part may have been read already.
+    fn add(
+        &mut self,
+        reader: &mut dyn RunReader,
+        run: &ReadRun,
+        mut read: Option<ChainPart>,
     ) -> Result<(), FleetError> {
         let run_id = run.header.run_id();
         let start = ChainPosition::start(run_id);
@@ -157,7 +204,10 @@ impl LocalCopy {
             return Ok(());
         }
         loop {
-            let mut part = reader.chain_after(run_id, &at.original, PART)?;
+            let mut part = match read.take() {
+                Some(part) => part,
+                None => reader.chain_after(run_id, &at.original, PART)?,
+            };
             if run.level == Level::Metadata {
                 for entry in &mut part.entries {
                     entry.relink(&at.link);
@@ -204,29 +254,23 @@ impl LocalCopy {
         filter: &SearchFilter,
         count: usize,
     ) -> Result<(Vec<SearchHit>, Vec<midcourse::Finding>), FleetError> {
-        /// How many runs are searched at once.
-        const RUNS: usize = 24;
+        /// How many runs are searched at first, and at most, at once. A frequent word has enough hits
+        /// in the first ones.
+        const RUNS: std::ops::RangeInclusive<usize> = 2..=64;
         let (mut hits, mut findings, mut skip) = (Vec::new(), Vec::new(), 0);
-        let mut index = SearchIndex::open(&self.store)?;
+        let (mut index, mut runs) = (SearchIndex::open(&self.store)?, *RUNS.start());
         while hits.len() < count {
             let candidates = match &filter.run_id {
                 Some(run_id) if skip == 0 => vec![run_id.clone()],
                 Some(_) => Vec::new(),
-                None => reader.runs_with_words(words, &filter.runs, skip, RUNS)?,
+                None => reader.runs_with_words(words, &filter.runs, skip, runs)?,
             };
             if candidates.is_empty() {
                 break;
             }
             skip = skip.saturating_add(candidates.len());
-            for run_id in &candidates {
-                let family = reader.family(run_id);
-                let done = match family.map(|family| family.into_iter().next()) {
-                    Ok(Some(run)) => self.bring_one(reader, &run),
-                    Ok(None) => Ok(()),
-                    Err(error) => Err(error),
-                };
-                self.note(run_id, done)?;
-            }
+            runs = runs.saturating_mul(2).min(*RUNS.end());
+            let candidates = self.bring_with_words(reader, candidates, words)?;
             findings.append(&mut self.unreadable);
             index.catch_up(&self.store, |_| ())?;
             for run_id in candidates {
@@ -238,5 +282,51 @@ impl LocalCopy {
             }
         }
         Ok((hits, findings))
+    }
+
+    /// Copies one run without its child runs, or notes why it cannot be read.
+    fn bring_alone(
+        &mut self,
+        reader: &mut dyn RunReader,
+        run_id: &RunId,
+    ) -> Result<(), FleetError> {
+        let family = reader.family(run_id);
+        let done = match family.map(|family| family.into_iter().next()) {
+            Ok(Some(run)) => self.bring_one(reader, &run),
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        self.note(run_id, done)
+    }
+
+    /// Copies those of the runs that may have an entry with all the words, and returns them.
+    fn bring_with_words(
+        &mut self,
+        reader: &mut dyn RunReader,
+        runs: Vec<RunId>,
+        words: &str,
+    ) -> Result<Vec<RunId>, FleetError> {
+        let mut wanted = Words::default();
+        wanted.add(words);
+        let wanted = wanted.into_sorted();
+        let (copied, new): (Vec<RunId>, Vec<RunId>) =
+            runs.iter().cloned().partition(|run_id| self.copied.contains_key(run_id));
+        let mut without = HashSet::new();
+        for run_id in copied {
+            self.bring_alone(reader, &run_id)?;
+        }
+        let Ok(read) = reader.chains(&new, PART) else {
+            // One of them cannot be read. The others can, one by one.
+            new.iter().try_for_each(|run_id| self.bring_alone(reader, run_id))?;
+            return Ok(runs);
+        };
+        for (run, part) in read {
+            let is_whole = part.end.records == part.header.end().records;
+            match !is_whole || Words::may_be_in(&wanted, &part.entries) {
+                true => self.add(reader, &run, Some(part))?,
+                false => drop(without.insert(run.header.run_id().clone())),
+            }
+        }
+        Ok(runs.into_iter().filter(|run_id| !without.contains(run_id)).collect())
     }
 }

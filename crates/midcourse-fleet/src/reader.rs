@@ -82,6 +82,21 @@ pub trait RunReader {
         limit: ChainLimit,
     ) -> Result<ChainPart, FleetError>;
 
+    /// Several runs, each with the first part of its hash chain; those that are not stored are left out.
+    fn chains(
+        &mut self,
+        runs: &[RunId],
+        limit: ChainLimit,
+    ) -> Result<Vec<(ReadRun, ChainPart)>, FleetError> {
+        let mut chains = Vec::with_capacity(runs.len());
+        for run_id in runs {
+            let Some(run) = self.family(run_id)?.into_iter().next() else { continue };
+            let part = self.chain_after(run_id, &ChainPosition::start(run_id), limit)?;
+            chains.push((run, part));
+        }
+        Ok(chains)
+    }
+
     /// Up to `count` runs that may contain all of these words, the newest first, after those that an
     /// earlier call has returned; `None` if all runs have to be searched.
     fn runs_with_words(

@@ -4,6 +4,7 @@ use midcourse::Timestamp;
 use postgres::{Client, Transaction};
 
 use crate::error::FleetError;
+use crate::target::FleetTarget;
 
 /// SQL scripts: the first creates the schema, each further one upgrades it to the next version.
 const STEPS: [&str; 1] = [include_str!("schema/1.sql")];
@@ -306,6 +307,13 @@ pub fn delete_run(client: &mut Client, project: &str, run_id: &str) -> Result<u6
     }
     transaction.commit()?;
     Ok(u64::try_from(rows.len()).unwrap_or(u64::MAX))
+}
+
+/// Connects to a fleet with the schema of this release.
+pub fn connect(target: &FleetTarget) -> Result<Client, FleetError> {
+    let mut client = target.connect()?;
+    check(&mut client)?;
+    Ok(client)
 }
 
 /// Fails unless the database has the schema of this release.

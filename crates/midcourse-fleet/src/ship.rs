@@ -12,35 +12,20 @@ mod batch;
 mod connection;
 mod cursors;
 mod level;
+mod outbox;
+mod rows;
 
-use std::collections::{HashMap, VecDeque};
-
-use midcourse::{ChainError, ChainLimit, ChainPosition, DataDir, Link, RunId, Store};
+use midcourse::{ChainPosition, DataDir, RunId, Store};
 
 use crate::error::FleetError;
 use crate::target::FleetTarget;
 use batch::{Batch, Part};
 use connection::{Connection, Reply, Status};
 use cursors::Cursors;
+use outbox::{Outbox, Read};
 
 pub use level::Level;
-
-/// How much one batch contains at most. Its rows are in memory on both sides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BatchLimit {
-    /// The number of runs.
-    pub runs: usize,
-    /// The number of records and reports.
-    pub entries: usize,
-    /// After this many bytes, nothing is added.
-    pub bytes: usize,
-}
-
-impl Default for BatchLimit {
-    fn default() -> Self {
-        Self { runs: 500, entries: 5_000, bytes: 8 * 1024 * 1024 }
-    }
-}
+pub use outbox::BatchLimit;
 
 /// What to ship, and to which project.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,22 +60,27 @@ pub struct Refused {
     pub why: String,
 }
 
+/// The id under which a store was shipped to a project; `None` if it was not.
+pub(crate) fn store_id(
+    data_dir: &DataDir,
+    target: &FleetTarget,
+    project: &str,
+) -> Result<Option<String>, FleetError> {
+    Cursors::find_store_id(data_dir, &place(target, project))
+}
+
+/// Names a project of a fleet.
+fn place(target: &FleetTarget, project: &str) -> String {
+    format!("{} project {project}", target.identity())
+}
+
 /// Ships the runs of one store to one project.
 pub struct Shipper {
     target: FleetTarget,
     settings: ShipSettings,
-    limit: BatchLimit,
-    store: Store,
+    outbox: Outbox,
     cursors: Cursors,
     connection: Option<Connection>,
-    /// Runs that may have something new, each once.
-    waiting: VecDeque<RunId>,
-    /// How many of these, from the front, are shipped one by one, because one of them made the batch
-    /// fail that they were in.
-    alone: usize,
-    /// Runs that were refused, with the last link that they had then: they are tried again when they
-    /// have grown.
-    refused: HashMap<RunId, Link>,
 }
 
 impl Shipper {
@@ -102,169 +92,109 @@ impl Shipper {
         settings: ShipSettings,
     ) -> Result<Option<Self>, FleetError> {
         let Some(store) = Store::open_read_only(data_dir)? else { return Ok(None) };
-        let place = format!("{} project {}", target.identity(), settings.project);
-        let cursors = Cursors::open(data_dir, &place)?;
-        Ok(Some(Self {
-            target,
-            settings,
-            limit: BatchLimit::default(),
-            store,
-            cursors,
-            connection: None,
-            waiting: VecDeque::new(),
-            alone: 0,
-            refused: HashMap::new(),
-        }))
+        let cursors = Cursors::open(data_dir, &place(&target, &settings.project))?;
+        let outbox = Outbox::new(store, settings.level);
+        Ok(Some(Self { target, settings, outbox, cursors, connection: None }))
     }
 
     /// Sets how much one batch contains.
     pub const fn limit_batches(&mut self, limit: BatchLimit) {
-        self.limit = limit;
+        self.outbox.limit = limit;
     }
 
     /// Ships everything that is new. After an error, another call goes on where this one stopped.
     /// `progress` is told about each batch.
     pub fn ship(&mut self, mut progress: impl FnMut(&Progress)) -> Result<Progress, FleetError> {
         let mut done = Progress::default();
-        self.find_news()?;
-        while !self.waiting.is_empty() {
-            let shipped = self.ship_batch().inspect_err(|_| self.connection = None)?;
+        self.outbox.find_news(&self.cursors)?;
+        let mut read = self.outbox.read(&mut self.cursors, None)?;
+        while !read.is_empty() || self.outbox.has_more() {
+            let (shipped, next) = self.ship_batch(read).inspect_err(|_| self.connection = None)?;
             progress(&shipped);
             done.runs += shipped.runs;
             done.records += shipped.records;
             done.reports += shipped.reports;
             done.batches += shipped.batches;
             done.refused.extend(shipped.refused);
+            read = next;
         }
         Ok(done)
     }
 
     /// A number that changes when another process has changed the store.
     pub fn data_version(&self) -> Result<i64, FleetError> {
-        Ok(self.store.data_version()?)
+        Ok(self.outbox.store().data_version()?)
     }
 
     /// Connects if there is no connection, so that a wrong address or password is noticed at once.
     pub fn connect(&mut self) -> Result<(), FleetError> {
-        self.connection().map(drop)
-    }
-
-    fn connection(&mut self) -> Result<&mut Connection, FleetError> {
-        let connection = match self.connection.take() {
-            Some(connection) => connection,
-            None => {
-                Connection::open(&self.target, &self.settings.project, self.cursors.store_id())?
-            }
-        };
-        Ok(self.connection.insert(connection))
-    }
-
-    /// Finds the runs whose hash chain does not end where their cursor is.
-    fn find_news(&mut self) -> Result<(), FleetError> {
-        let ends = self.store.chain_ends()?;
-        self.refused.retain(|run_id, link| ends.contains(&(run_id.clone(), *link)));
-        let is_news = |run_id: &RunId, link: &Link| {
-            let cursor = self.cursors.position(run_id);
-            cursor.is_none_or(|cursor| cursor.link != *link) && !self.refused.contains_key(run_id)
-        };
-        let news = ends.into_iter().filter(|(run_id, link)| is_news(run_id, link));
-        self.waiting = news.map(|(run_id, _)| run_id).collect();
-        self.alone = 0;
+        if self.connection.is_none() {
+            let (project, store_id) = (&self.settings.project, self.cursors.store_id());
+            self.connection = Some(Connection::open(&self.target, project, store_id)?);
+        }
         Ok(())
     }
 
-    fn ship_batch(&mut self) -> Result<Progress, FleetError> {
-        let mut progress = Progress::default();
-        let batch = self.next_batch(&mut progress)?;
+    /// Ships a batch, and reads the one after it.
+    fn ship_batch(&mut self, read: Read) -> Result<(Progress, Read), FleetError> {
+        let Read { batch, refused } = read;
+        let mut progress = Progress { refused, ..Progress::default() };
         if batch.is_empty() {
-            return Ok(progress);
+            return Ok((progress, self.outbox.read(&mut self.cursors, None)?));
         }
-        let replies = match self.connection()?.send(&batch) {
+        let (sent, mut next) = self.send(&batch)?;
+        let replies = match sent {
             Ok(replies) => replies,
             Err(error @ FleetError::Data(_)) => {
-                self.separate(&batch, &error, &mut progress)?;
-                return Ok(progress);
+                // The next batch may continue what was not stored.
+                self.outbox.put_back(&next.batch);
+                progress.refused.append(&mut next.refused);
+                match batch.parts() {
+                    [part] => {
+                        let refused =
+                            self.outbox.refuse(part.run_id().clone(), error.to_string())?;
+                        progress.refused.push(refused);
+                    }
+                    _ => self.outbox.separate(&batch),
+                }
+                return Ok((progress, self.outbox.read(&mut self.cursors, None)?));
             }
             Err(error) => return Err(error),
         };
         progress.batches = 1;
+        if !replies.iter().all(|reply| matches!(reply.status, Status::Shipped)) {
+            // What was read continues what was not accepted, or is in the order of another time.
+            self.outbox.put_back(&next.batch);
+            next.batch = Batch::new(self.settings.level);
+        }
         for (part, reply) in batch.parts().iter().zip(replies) {
             self.apply(part, reply, &mut progress)?;
         }
         self.cursors.commit()?;
-        Ok(progress)
+        Ok((progress, next))
     }
 
-    /// After the server could not store a batch: finds out which run is at fault, and refuses that one.
-    fn separate(
+    /// Sends a batch. While the server works on it, reads the one after it.
+    #[expect(clippy::type_complexity, reason = "what the server says, and what was read meanwhile")]
+    fn send(
         &mut self,
         batch: &Batch,
-        error: &FleetError,
-        progress: &mut Progress,
-    ) -> Result<(), FleetError> {
-        if let [part] = batch.parts() {
-            return self.refuse(part.run_id().clone(), error.to_string(), progress);
+    ) -> Result<(Result<Vec<Reply>, FleetError>, Read), FleetError> {
+        self.connect()?;
+        let Self { connection: Some(connection), outbox, cursors, .. } = self else {
+            return Err(FleetError::Server("there is no connection".to_owned()));
+        };
+        if !outbox.has_more() {
+            let replies = connection.send(batch);
+            return Ok((replies, outbox.read(cursors, Some(batch))?));
         }
-        for part in batch.parts().iter().rev() {
-            self.put_first(part.run_id().clone());
-        }
-        self.alone = batch.parts().len();
-        Ok(())
-    }
-
-    /// Has a run shipped next. If it was not read to its end, it is waiting already.
-    fn put_first(&mut self, run_id: RunId) {
-        self.waiting.retain(|waiting| *waiting != run_id);
-        self.waiting.push_front(run_id);
-    }
-
-    /// Reads the next part of as many runs as fit into a batch.
-    fn next_batch(&mut self, progress: &mut Progress) -> Result<Batch, FleetError> {
-        let mut batch = Batch::new(self.settings.level);
-        let runs = if self.alone > 0 { 1 } else { self.limit.runs.max(1) };
-        self.alone = self.alone.saturating_sub(1);
-        for _ in 0..runs.min(self.waiting.len()) {
-            let entries = self.limit.entries.max(1).saturating_sub(batch.entries());
-            let bytes = self.limit.bytes.max(1).saturating_sub(batch.bytes());
-            if entries == 0 || bytes == 0 {
-                break;
-            }
-            let Some(run_id) = self.waiting.pop_front() else { break };
-            let from = self.cursors.position(&run_id);
-            let from = from.unwrap_or_else(|| ChainPosition::start(&run_id));
-            match self.store.chain_after(&run_id, &from, ChainLimit { entries, bytes }) {
-                Ok(read) if !batch.has_room_for(&from, &read.header) => {
-                    self.waiting.push_front(run_id);
-                    break;
-                }
-                Ok(read) => {
-                    let is_whole = read.end == read.header.end();
-                    if let Err(why) = batch.add(&self.store, from, read) {
-                        self.refuse(run_id, why, progress)?;
-                    } else if !is_whole {
-                        self.waiting.push_back(run_id);
-                    }
-                }
-                // The run was deleted, or its records moved into the run that adopted it.
-                Err(ChainError::NoRun) => {}
-                Err(error @ ChainError::Diverged(_)) => {
-                    let why = format!(
-                        "{error}: it was changed here after it was shipped (`midcourse redact`, \
-                         `repair`), or another store ships a run with this id; the fleet keeps what \
-                         it has, until its owner runs `midcourse fleet delete`"
-                    );
-                    // What the cursor says may be out of date.
-                    self.cursors.forget(&run_id);
-                    self.refuse(run_id, why, progress)?;
-                }
-                Err(ChainError::Store(error @ midcourse::StoreError::Damaged(_))) => {
-                    let why = format!("{error}; `midcourse verify` says more");
-                    self.refuse(run_id, why, progress)?;
-                }
-                Err(ChainError::Store(error)) => return Err(error.into()),
-            }
-        }
-        Ok(batch)
+        let (sent, read) = std::thread::scope(|scope| {
+            let sending = scope.spawn(|| connection.send(batch));
+            let read = outbox.read(cursors, Some(batch));
+            (sending.join(), read)
+        });
+        let replies = sent.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok((replies, read?))
     }
 
     /// Takes the server's word for how far a run is shipped.
@@ -286,12 +216,12 @@ impl Shipper {
             // An earlier reply was lost, or this cursor is from an older backup.
             Status::Moved(position) if position != part.start() => {
                 self.cursors.set(&run_id, position);
-                self.put_first(run_id);
+                self.outbox.try_again(run_id);
                 return Ok(());
             }
             Status::Unknown if part.start() != ChainPosition::start(&run_id) => {
                 self.cursors.forget(&run_id);
-                self.put_first(run_id);
+                self.outbox.try_again(run_id);
                 return Ok(());
             }
             Status::Moved(_) | Status::Unknown => {
@@ -308,20 +238,7 @@ impl Shipper {
                 .to_owned()
             }
         };
-        self.refuse(run_id, why, progress)
-    }
-
-    fn refuse(
-        &mut self,
-        run_id: RunId,
-        why: String,
-        progress: &mut Progress,
-    ) -> Result<(), FleetError> {
-        self.waiting.retain(|waiting| *waiting != run_id);
-        if let Some(header) = self.store.run_header(&run_id)? {
-            self.refused.insert(run_id.clone(), header.link);
-        }
-        progress.refused.push(Refused { run_id, why });
+        progress.refused.push(self.outbox.refuse(run_id, why)?);
         Ok(())
     }
 }

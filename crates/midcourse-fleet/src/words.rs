@@ -2,13 +2,18 @@
 //!
 //! The fleet's index only has to find every part of a run that may match: the records that it finds are
 //! then searched exactly, with the code that searches a store on this machine. So words are cut and
-//! normalised here until nothing that the exact search finds can be missed.
+//! normalised here until nothing that the exact search finds can be missed, and the index has only a hash
+//! of each: numbers are smaller and faster to compare. Two words with one hash cost a part that is
+//! searched for nothing.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
 
 use midcourse::{ChainEntry, ChainRecord, RunId, Store};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
+use zstd::bulk::Decompressor;
 
 /// Words are cut to this many characters.
 const MAX_WORD_CHARS: usize = 32;
@@ -16,32 +21,64 @@ const MAX_WORD_CHARS: usize = 32;
 /// How many bytes of each text, from its start, are searchable: as on this machine.
 const MAX_TEXT_BYTES: usize = 64 * 1024;
 
-/// A set of words.
-#[derive(Debug, Default)]
-pub(crate) struct Words(HashSet<String>);
+/// The hashes of a set of words.
+#[derive(Default)]
+pub(crate) struct Words {
+    hashes: HashSet<i32, BuildHasherDefault<AsHash>>,
+    /// Kept, because to make one takes longer than to use it.
+    decompressor: Option<Decompressor<'static>>,
+}
+
+/// Uses a number that is a hash already.
+#[derive(Default)]
+struct AsHash(u64);
+
+impl Hasher for AsHash {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_i32(&mut self, hash: i32) {
+        // The table uses the upper bits, too.
+        self.0 = u64::from(hash.cast_unsigned()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+/// The FNV-1a hash of the UTF-8 of a word: a part of the format of the table `words`.
+fn hash(bytes: impl Iterator<Item = u8>) -> i32 {
+    const OFFSET: u32 = 0x811c_9dc5;
+    const PRIME: u32 = 0x0100_0193;
+    bytes.fold(OFFSET, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(PRIME)).cast_signed()
+}
 
 impl Words {
     /// Adds the words of a text.
     pub(crate) fn add(&mut self, text: &str) {
         let text = text.get(..text.floor_char_boundary(MAX_TEXT_BYTES)).unwrap_or_default();
-        for word in text
-            .split(|character: char| !character.is_alphanumeric() && !is_combining_mark(character))
-        {
-            if word.is_empty() {
-                continue;
-            }
-            let is_plain = word.len() <= MAX_WORD_CHARS
-                && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-            if is_plain {
-                if !self.0.contains(word) {
-                    self.0.insert(word.to_owned());
-                }
-                continue;
-            }
-            let word = normalised(word);
+        if !text.is_ascii() {
+            text.split(|it: char| !it.is_alphanumeric() && !is_combining_mark(it))
+                .for_each(|word| self.add_word(word));
+            return;
+        }
+        for word in text.as_bytes().split(|byte| !byte.is_ascii_alphanumeric()) {
             if !word.is_empty() {
-                self.0.insert(word);
+                let word = word.iter().take(MAX_WORD_CHARS).map(u8::to_ascii_lowercase);
+                self.hashes.insert(hash(word));
             }
+        }
+    }
+
+    fn add_word(&mut self, word: &str) {
+        let word = match word.is_ascii() {
+            true => word.chars().take(MAX_WORD_CHARS).collect::<String>().to_ascii_lowercase(),
+            false => normalised(word),
+        };
+        if !word.is_empty() {
+            self.hashes.insert(hash(word.bytes()));
         }
     }
 
@@ -54,52 +91,141 @@ impl Words {
         first_seq: u64,
         entries: &[ChainEntry],
     ) {
+        let mut started = HashSet::new();
         for entry in entries {
             let ChainEntry::Record(record) = entry else { continue };
             self.add_record(record);
-            if !matches!(record.kind.as_str(), "tool_ended" | "denied") {
-                continue;
+            let Some(call) = record.fact.as_deref() else { continue };
+            match record.kind.as_str() {
+                "tool_started" => drop(started.insert(call)),
+                "tool_ended" | "denied" if !started.contains(call) => {
+                    self.add_start(store, run_id, first_seq, call);
+                }
+                _ => {}
             }
-            let fact = record.fact.as_deref();
-            let start = fact.and_then(|call| store.call_seq(run_id.as_str(), call).ok().flatten());
-            // A start in this part is added anyway.
-            let Some(start) = start.filter(|start| *start < first_seq) else { continue };
-            let found = store.records(run_id.as_str(), start, 1).unwrap_or_default();
-            for record in found {
-                self.add_json(&record.value);
-            }
+        }
+    }
+
+    /// Adds the words of the start of a call, if it is before this seq.
+    fn add_start(&mut self, store: &Store, run_id: &RunId, before: u64, call: &str) {
+        let start = store.call_seq(run_id.as_str(), call).ok().flatten();
+        let Some(start) = start.filter(|start| *start < before) else { return };
+        for record in store.records(run_id.as_str(), start, 1).unwrap_or_default() {
+            self.add_value(&record.value);
         }
     }
 
     fn add_record(&mut self, record: &ChainRecord) {
-        if let Ok(payload) = serde_json::from_str(&record.payload) {
-            self.add_json(&payload);
-        }
+        // Of a payload that is not JSON, what comes before the error is added.
+        let _ = Texts(self).deserialize(&mut serde_json::Deserializer::from_str(&record.payload));
         for body in &record.bodies {
             let length = usize::try_from(body.length).unwrap_or_default().min(1 << 30);
-            let text = zstd::bulk::decompress(&body.zstd, length);
-            if let Ok(text) = text.map(|text| String::from_utf8_lossy(&text).into_owned()) {
-                self.add(&text);
+            if self.decompressor.is_none() {
+                self.decompressor = Decompressor::new().ok();
+            }
+            let Some(decompressor) = &mut self.decompressor else { continue };
+            if let Ok(text) = decompressor.decompress(&body.zstd, length) {
+                self.add(&String::from_utf8_lossy(&text));
             }
         }
     }
 
-    fn add_json(&mut self, value: &serde_json::Value) {
+    fn add_value(&mut self, value: &serde_json::Value) {
         match value {
             serde_json::Value::String(text) => self.add(text),
-            serde_json::Value::Array(items) => items.iter().for_each(|item| self.add_json(item)),
+            serde_json::Value::Array(items) => items.iter().for_each(|item| self.add_value(item)),
             serde_json::Value::Object(fields) => {
-                fields.values().for_each(|value| self.add_json(value));
+                fields.values().for_each(|value| self.add_value(value));
             }
             _ => {}
         }
     }
 
-    /// The words in order.
-    pub(crate) fn into_sorted(self) -> Vec<String> {
-        let mut words: Vec<String> = self.0.into_iter().collect();
+    /// Whether one of the entries of a whole run may have all these words. A call is found by the words
+    /// of its start and its end.
+    pub(crate) fn may_be_in(wanted: &[i32], entries: &[ChainEntry]) -> bool {
+        let mut started: HashMap<&str, HashSet<i32, BuildHasherDefault<AsHash>>> = HashMap::new();
+        let mut words = Self::default();
+        entries.iter().any(|entry| {
+            let ChainEntry::Record(record) = entry else { return false };
+            words.hashes.clear();
+            words.add_record(record);
+            // Only the words that are wanted are kept.
+            words.hashes.retain(|hash| wanted.contains(hash));
+            if let Some(call) = record.fact.as_deref() {
+                match record.kind.as_str() {
+                    "tool_started" => drop(started.insert(call, words.hashes.clone())),
+                    "tool_ended" | "denied" => {
+                        words.hashes.extend(started.get(call).into_iter().flatten());
+                    }
+                    _ => {}
+                }
+            }
+            words.hashes.len() == wanted.len()
+        })
+    }
+
+    /// The hashes in order.
+    pub(crate) fn into_sorted(self) -> Vec<i32> {
+        let mut words: Vec<i32> = self.hashes.into_iter().collect();
         words.sort_unstable();
         words
+    }
+}
+
+/// Adds the words of all texts of a JSON value, while it is parsed.
+struct Texts<'w>(&'w mut Words);
+
+impl<'de> DeserializeSeed<'de> for Texts<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Texts<'_> {
+    type Value = ();
+
+    fn expecting(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.write_str("JSON")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<(), E> {
+        self.0.add(text);
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        while items.next_element_seed(Texts(self.0))?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
+        while fields.next_key::<IgnoredAny>()?.is_some() {
+            fields.next_value_seed(Texts(self.0))?;
+        }
+        Ok(())
     }
 }
 
@@ -112,21 +238,35 @@ fn normalised(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::Words;
+    use super::{Words, hash};
 
-    fn words(text: &str) -> Vec<String> {
+    fn words(text: &str) -> Vec<i32> {
         let mut words = Words::default();
         words.add(text);
         words.into_sorted()
+    }
+
+    fn hashes(words: &[&str]) -> Vec<i32> {
+        let mut hashes: Vec<i32> = words.iter().map(|word| hash(word.bytes())).collect();
+        hashes.sort_unstable();
+        hashes
     }
 
     #[test]
     fn words_are_letters_and_digits_without_case_and_accents() {
         assert_eq!(
             words("src/Main.rs:12 Café CAFE cafe\u{301}"),
-            ["12", "cafe", "main", "rs", "src"]
+            hashes(&["12", "cafe", "main", "rs", "src"])
         );
-        assert_eq!(words(&"x".repeat(100)), ["x".repeat(32)]);
-        assert_eq!(words("-- ' \u{0} \n"), [""; 0]);
+        assert_eq!(words(&"x".repeat(100)), hashes(&[&"x".repeat(32)]));
+        assert_eq!(words("-- ' \u{0} \n"), [0; 0]);
+    }
+
+    #[test]
+    fn the_hash_never_changes() {
+        assert_eq!(
+            [hash([].into_iter()), hash("foobar".bytes())],
+            [0x811c_9dc5_u32.cast_signed(), 0xbf9c_f968_u32.cast_signed()]
+        );
     }
 }

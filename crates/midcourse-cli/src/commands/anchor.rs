@@ -48,7 +48,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Reads heads from a file, a URL or, if `place` is `-`, standard input. Groups them by run.
-pub(super) fn read(place: &str) -> Result<HashMap<RunId, Vec<Head>>> {
+pub(super) fn read(place: &str, store: &Store) -> Result<HashMap<RunId, Vec<Head>>> {
+    #[cfg(feature = "fleet")]
+    if midcourse_fleet::FleetTarget::is_address(place) {
+        return from_fleet(place, store);
+    }
+    let _ = store;
     let text = match place {
         "-" => {
             let mut text = String::new();
@@ -70,6 +75,22 @@ pub(super) fn read(place: &str) -> Result<HashMap<RunId, Vec<Head>>> {
         heads.entry(head.run_id.clone()).or_default().push(head);
     }
     ensure!(!heads.is_empty(), "{place} has no heads; `midcourse anchor` writes them");
+    Ok(heads)
+}
+
+/// The heads of the runs that were shipped to a fleet: `ADDRESS`, or `ADDRESS#PROJECT`.
+#[cfg(feature = "fleet")]
+fn from_fleet(place: &str, store: &Store) -> Result<HashMap<RunId, Vec<Head>>> {
+    let (address, project) = match place.rsplit_once('#') {
+        Some((address, project)) => (address, Some(project)),
+        None => (place, None),
+    };
+    let target = midcourse_fleet::FleetTarget::parse(address)?;
+    let mut heads: HashMap<RunId, Vec<Head>> = HashMap::new();
+    for head in midcourse_fleet::shipped_heads(&target, project, store)? {
+        heads.entry(head.run_id.clone()).or_default().push(head);
+    }
+    ensure!(!heads.is_empty(), "nothing of this machine was shipped to {target}");
     Ok(heads)
 }
 

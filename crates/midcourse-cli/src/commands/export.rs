@@ -18,6 +18,7 @@ use midcourse::{Label, RunId, RunSummary, Store, StoredRecord};
 use serde_json::{Value, json};
 
 use super::open;
+use super::source::StoreArguments;
 use crate::formats::atif::Version;
 use crate::terminal::{sanitized, warn};
 pub(in crate::commands) use otlp::forget as forget_sent;
@@ -68,12 +69,15 @@ pub(super) struct Arguments {
     #[arg(long, short = 'o', value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
+    store: StoreArguments,
+    #[command(flatten)]
     otlp: otlp::Options,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let store = open::to_read()?;
-    let run = open::find_run(&store, &arguments.run)?;
+    let mut found = arguments.store.open()?;
+    let run = found.find_run(&arguments.run)?;
+    let store = found.store();
     let is_otlp = arguments.to == Target::Otlp;
     let endpoint = if is_otlp && arguments.output.is_none() {
         Some(otlp::Endpoint::find(&arguments.otlp)?)
@@ -103,7 +107,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     let bar = open::progress(runs.iter().map(|run| run.records).sum(), "exporting");
-    let mut source = RunSource { store: &store, damaged, bar, unreadable: 0 };
+    let mut source = RunSource { store, damaged, bar, unreadable: 0 };
     if let Some(endpoint) = endpoint {
         otlp::send(&mut source, &runs, &endpoint, &arguments.otlp)?;
         return source.finish();

@@ -184,6 +184,8 @@ fn step(
     let store = StoreSettings { busy_timeout, redaction, ..StoreSettings::default() };
     let ends_run = |event: &&Event| matches!(event.payload, TrajectoryPayload::RunEnded { .. });
     let ended_run = events.iter().find(ends_run).map(|event| event.run.run_id.clone());
+    #[cfg(feature = "fleet")]
+    let starts_work = events.iter().any(Event::begins_something);
     let mut intake = Intake::new(&data_dir, &store);
     let mut deliveries = collect(intake.ingest_all(events, &mut engine), &mut warnings);
     // Closing the store takes time, for which the agent would have to wait. The end of the process
@@ -191,6 +193,10 @@ fn step(
     std::mem::forget(intake);
     if ended_run.is_some() && !is_subagent {
         super::retention::start(&data_dir);
+    }
+    #[cfg(feature = "fleet")]
+    if starts_work || ended_run.is_some() {
+        super::ship::start(&data_dir);
     }
     if let Some(run) = ended_run.filter(|_| !host.capabilities().has_call_ids) {
         call_ids::forget(&data_dir, run.as_str());

@@ -1,5 +1,7 @@
-//! `midcourse import`: stores runs from files, in any format that `session_format` knows.
+//! `midcourse import`: stores runs from files, in any format that `session_format` knows, and from
+//! archives.
 
+mod archives;
 mod recorded_calls;
 
 use std::collections::{BTreeMap, HashSet};
@@ -18,6 +20,7 @@ use crate::session_format::{
     FORMATS, FileReport, ReadError, SessionFormat, read_file, read_stream,
 };
 use crate::terminal::warn;
+use archives::ArchiveTotal;
 use recorded_calls::RecordedCalls;
 
 /// Records are imported in transactions of about this many records.
@@ -29,6 +32,9 @@ const MAX_SHOWN_PROBLEMS: usize = 5;
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// Import these files, and session files in these directories; `-` is standard input.
+    ///
+    /// A directory that `midcourse archive` wrote, or an address `s3://BUCKET/PREFIX`, is an archive,
+    /// whose runs are stored exactly as they were.
     #[arg(required = true)]
     paths: Vec<PathBuf>,
     /// Read files of this format; `auto` recognises it.
@@ -79,12 +85,19 @@ struct Total {
     /// Files in directories whose format is not known.
     unrecognised: Vec<PathBuf>,
     problems: usize,
+    archives: Option<ArchiveTotal>,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let files = find_session_files(&arguments.paths)?;
+    let (archives, paths) = archives::split(&arguments.paths);
+    let files = find_session_files(&paths)?;
     let mut store = open::to_write()?;
     let mut total = Total::default();
+    if !archives.is_empty() {
+        let imported = archives::import(&archives, &mut store)?;
+        imported.warn(MAX_SHOWN_PROBLEMS);
+        total.archives = Some(imported);
+    }
     let bytes = files.iter().map(InputFile::len).sum();
     let bar = open::progress(bytes, "importing");
     let mut importer = store.importer();
@@ -115,12 +128,20 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     bar.finish_and_clear();
-    total.check()?;
+    if !paths.is_empty() {
+        total.check()?;
+    }
     if arguments.json {
         writeln!(stdout().lock(), "{}", total.json())?;
-        return Ok(());
+    } else {
+        if let Some(archives) = &total.archives {
+            writeln!(stdout().lock(), "{}", archives.line())?;
+        }
+        if !paths.is_empty() {
+            total.print(arguments.kinds)?;
+        }
     }
-    total.print(arguments.kinds)
+    total.archives.map_or(Ok(()), |archives| archives.check())
 }
 
 /// Records that have been read and not stored yet.
@@ -270,9 +291,13 @@ impl Total {
             .collect();
         let unrecognised: Vec<String> =
             self.unrecognised.iter().map(|path| path.display().to_string()).collect();
-        json!({"new": new, "duplicate": duplicates, "merged": merged, "conflict": conflicts,
+        let mut json = json!({"new": new, "duplicate": duplicates, "merged": merged, "conflict": conflicts,
                "renumbered": renumbered, "unreadable": invalid, "unknown": unknown,
-               "runs": self.runs.len(), "formats": formats, "unrecognised_files": unrecognised})
+               "runs": self.runs.len(), "formats": formats, "unrecognised_files": unrecognised});
+        if let (Some(archives), Some(json)) = (&self.archives, json.as_object_mut()) {
+            json.insert("archives".to_owned(), archives.json());
+        }
+        json
     }
 }
 

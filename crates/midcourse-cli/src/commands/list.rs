@@ -9,13 +9,13 @@ mod layout;
 use std::io::{Write, stdout};
 
 use anyhow::Result;
-use midcourse::{ListedRun, RunCursor, RunFilter, Store};
+use midcourse::{ListedRun, RunCursor, RunFilter};
 
 use super::json::run_json;
-use super::open;
-use super::refresh::{Outdated, refresh};
+use super::refresh::Outdated;
 use super::run_filter::RunFilterArguments;
 use super::screen::{PagerArguments, Screen, ScreenArguments};
+use super::source::{Source, StoreArguments};
 use crate::display::json_line;
 use layout::Layout;
 
@@ -47,23 +47,26 @@ pub(super) struct Arguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    store: StoreArguments,
+    #[command(flatten)]
     pager: PagerArguments,
     #[command(flatten)]
     screen: ScreenArguments,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let Some(store) = open::existing()? else {
+    let Some(mut source) = arguments.store.existing()? else {
         if !arguments.json {
             writeln!(stdout(), "No runs recorded yet.")?;
         }
         return Ok(());
     };
-    refresh(&store, Outdated::Wrong);
+    source.refresh(Outdated::Wrong);
     let filter = arguments.filter()?;
     let shown = if arguments.all || arguments.json { usize::MAX } else { DEFAULT_COUNT };
     let count = arguments.count.unwrap_or(shown);
-    let mut pages = Pages { store: &store, filter: &filter, after: RunCursor::START, left: count };
+    let mut pages =
+        Pages { source: &mut source, filter: &filter, after: RunCursor::START, left: count };
     if arguments.json {
         let mut out = std::io::BufWriter::new(stdout().lock());
         while let Some(page) = pages.next()? {
@@ -97,7 +100,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         writeln!(screen, "Messages in parentheses were recorded only (shadow mode or withheld).")?;
     }
     if pages.left == 0 {
-        let all = store.listed_run_count(&filter)?;
+        let all = pages.source.listed_run_count(&filter)?;
         let shown = u64::try_from(count).unwrap_or(u64::MAX);
         if all > shown {
             writeln!(screen, "{shown} of {all} runs; use `--all` to show all.")?;
@@ -114,7 +117,7 @@ impl Arguments {
 
 /// The pages of the list. `left` is the number of runs that may still be shown.
 struct Pages<'a> {
-    store: &'a Store,
+    source: &'a mut Source,
     filter: &'a RunFilter,
     after: RunCursor,
     left: usize,
@@ -127,7 +130,7 @@ impl Pages<'_> {
         if count == 0 {
             return Ok(None);
         }
-        let (mut page, after) = self.store.list_runs(self.filter, self.after, count)?;
+        let (mut page, after) = self.source.list_runs(self.filter, self.after, count)?;
         self.after = after;
         let roots = page.iter().filter(|listed| listed.level == 0).count();
         self.left = self.left.saturating_sub(roots);

@@ -4,8 +4,6 @@
 //! Its address and its token stay the same, so that the variables of agents stay valid. The token is
 //! in the data directory, readable by the user only, and not in the unit.
 
-mod unit;
-
 use std::io::{Write as _, stdout};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -18,7 +16,14 @@ use crate::duration::parse_duration;
 use crate::proxy::{self, Upstreams, export_lines, new_token, read_token};
 use crate::run_settings::RunSettings;
 use crate::user_file::UserFile;
-use unit::Unit;
+
+use super::unit::{Service as UnitService, Unit, environment};
+
+const SERVICE: UnitService = UnitService {
+    name: "midcourse-proxy",
+    description: "midcourse proxy: records model traffic and injects guidance",
+    command: "midcourse proxy",
+};
 
 const TOKEN_FILE: &str = "proxy-token";
 const ADDRESS_FILE: &str = "proxy-address";
@@ -98,13 +103,14 @@ fn install(arguments: &InstallArguments) -> Result<()> {
         None => stored_address(&data_dir).map_or_else(free_address, Ok)?,
     };
     ensure!(address.port() != 0, "choose a port with --listen: agents need one that stays");
-    let unit = Unit::find(command(arguments, &token_file, address)?, environment())?;
+    let unit = Unit::find(&SERVICE, command(arguments, &token_file, address)?, environment())?;
     if arguments.dry_run {
         write!(stdout(), "{}", escape_control_chars(&unit.text))?;
         return Ok(());
     }
     let file = UserFile::read(&unit.path)?;
-    let is_ours = |content: &[u8]| std::str::from_utf8(content).is_ok_and(Unit::is_ours);
+    let is_ours =
+        |content: &[u8]| std::str::from_utf8(content).is_ok_and(|text| SERVICE.wrote(text));
     if !file.content().is_none_or(is_ours) {
         bail!(
             "{} is not changed: `midcourse proxy install` has not written it",
@@ -155,17 +161,6 @@ fn command(
     Ok(words)
 }
 
-/// The variables that decide where the data directory and the configuration are. A service does not
-/// get those of the user's shell.
-fn environment() -> Vec<(&'static str, String)> {
-    let set = |name: &'static str| {
-        let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
-        let value = std::path::absolute(value).ok()?.to_str()?.to_owned();
-        Some((name, value))
-    };
-    ["MIDCOURSE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"].into_iter().filter_map(set).collect()
-}
-
 /// What `midcourse proxy install` has set up, as far as it is there.
 pub(super) struct InstalledProxy {
     /// The address on which the proxy listens; `None` if it is not known.
@@ -181,9 +176,9 @@ pub(super) struct InstalledProxy {
 impl InstalledProxy {
     /// `None` if no proxy is installed.
     pub(super) fn find(data_dir: &DataDir) -> Option<Self> {
-        let unit = Unit::find(Vec::new(), Vec::new()).ok()?;
+        let unit = Unit::find(&SERVICE, Vec::new(), Vec::new()).ok()?;
         let text = std::fs::read_to_string(&unit.path);
-        let has_unit = text.is_ok_and(|text| Unit::is_ours(&text));
+        let has_unit = text.is_ok_and(|text| SERVICE.wrote(&text));
         let address = stored_address(data_dir);
         let token_file = data_dir.path().join(TOKEN_FILE);
         (has_unit || address.is_some() || token_file.exists()).then(|| Self {
@@ -225,14 +220,14 @@ fn write_private(path: &Path, line: &str) -> Result<()> {
 
 fn uninstall() -> Result<()> {
     let data_dir = super::open::data_dir()?;
-    let unit = Unit::find(Vec::new(), Vec::new())?;
+    let unit = Unit::find(&SERVICE, Vec::new(), Vec::new())?;
     let file = UserFile::read(&unit.path)?;
     let mut out = stdout().lock();
     let path = unit.path.display().to_string();
     let path = escape_control_chars(&path);
     let text = file.content().and_then(|content| std::str::from_utf8(content).ok());
     match text {
-        Some(text) if Unit::is_ours(text) => {
+        Some(text) if SERVICE.wrote(text) => {
             file.delete()?;
             unit.remove_link();
             writeln!(out, "deleted {path}")?;

@@ -21,12 +21,13 @@ use std::io::{BufWriter, Write as _, stdout};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use midcourse::{Period, Store, Timestamp, now};
+use midcourse::{Period, Timestamp, now};
 
 use super::open;
-use super::refresh::{Outdated, refresh};
+use super::refresh::Outdated;
 use super::run_filter::{self, parse_since};
 use super::screen::{self, Painter};
+use super::source::{Source, StoreArguments};
 use crate::config;
 use crate::display::json_line;
 use prices::Prices;
@@ -60,21 +61,25 @@ pub(super) struct Arguments {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    store: StoreArguments,
 }
 
 /// The columns of a report that does not go to a terminal.
 const DEFAULT_WIDTH: usize = 100;
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let store = open::to_read()?;
-    refresh(&store, Outdated::Wrong);
+    let mut source = arguments.store.open()?;
+    source.refresh(Outdated::Wrong);
     if arguments.effect {
-        return effect::print(&store, &layout(), arguments.json);
+        source.prepare_period(Timestamp::default(), Timestamp::from_unix_ms(u64::MAX >> 1))?;
+        return effect::print(source.store(), &layout(), arguments.json);
     }
     if let Some(since) = arguments.since {
-        return report_period(&store, since, arguments);
+        return report_period(&mut source, since, arguments);
     }
-    let run = open::find_run(&store, arguments.run.as_deref().unwrap_or("latest"))?;
+    let run = source.find_run(arguments.run.as_deref().unwrap_or("latest"))?;
+    let store = source.store();
     let prices = Prices::new(config::users_prices(store.data_dir()));
     let is_text = arguments.html.is_none() && !arguments.json;
     let mut out = BufWriter::new(stdout().lock());
@@ -83,13 +88,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         out.flush()?;
     }
     let run_id = run.run_id.clone();
-    let parts = collect::family(&store, run)?;
-    let report = collect::collect(&store, parts, &prices)?.context("the run has no records")?;
+    let parts = collect::family(store, run)?;
+    let report = collect::collect(store, parts, &prices)?.context("the run has no records")?;
     if arguments.json {
         writeln!(out, "{}", json_line(&serde_json::to_value(&report)?))?;
     } else if let Some(file) = &arguments.html {
         drop(out);
-        html::write(&store, &report, file.as_deref())?;
+        html::write(store, &report, file.as_deref())?;
         return open::report_damage(&store.verify_run(&run_id)?);
     } else {
         text::print(&mut out, &report, &layout())?;
@@ -98,19 +103,21 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     open::report_damage(&store.verify_run(&run_id)?)
 }
 
-fn report_period(store: &Store, since: Timestamp, arguments: &Arguments) -> Result<()> {
+fn report_period(source: &mut Source, since: Timestamp, arguments: &Arguments) -> Result<()> {
     // A run that has just started counts too.
     let until = arguments.until.unwrap_or_else(|| Timestamp::from_unix_ms(u64::MAX >> 1));
     let project = arguments.project.as_deref().map(run_filter::folder).transpose()?;
     let period = Period { since, until, host: arguments.host.clone(), project };
+    source.prepare_period(since, until)?;
     let mut out = BufWriter::new(stdout().lock());
     let layout = layout();
+    let store = source.store();
     if !arguments.json {
         let runs = store.period_count(&period)?;
         many_text::print_opening(&mut out, &period, runs, &layout)?;
         out.flush()?;
     }
-    refresh(store, Outdated::WrongOrNotAnalysed);
+    source.refresh(Outdated::WrongOrNotAnalysed);
     let prices = Prices::new(config::users_prices(store.data_dir()));
     let mut report = many::collect(store, period, &prices)?;
     report.until = arguments.until.unwrap_or_else(now);

@@ -169,6 +169,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         proxy.set_variables(&mut command);
     }
 
+    #[cfg(feature = "fleet")]
+    if let Some(recording) = &recording {
+        super::ship::start(&recording.data_dir);
+    }
     let ended = child::run(&mut command);
     if proxy.as_ref().is_some_and(|proxy| !proxy.stop()) {
         warn("the proxy stopped early; some model requests were passed on and not recorded");

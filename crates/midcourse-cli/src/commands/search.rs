@@ -4,13 +4,14 @@ use std::io::Write as _;
 
 use anstyle::AnsiColor;
 use anyhow::Result;
-use midcourse::{SearchFilter, SearchHit, SearchIndex, SearchWords};
+use midcourse::{SearchFilter, SearchHit, SearchWords};
 use serde_json::json;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::open;
 use super::run_filter::RunFilterArguments;
 use super::screen::{Painter, Screen, ScreenArguments};
+use super::source::StoreArguments;
 use crate::display::{
     describe_entry, escape_control_chars, json_line, local_minute, one_line, rfc3339,
 };
@@ -45,14 +46,16 @@ pub(super) struct Arguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    store: StoreArguments,
+    #[command(flatten)]
     screen: ScreenArguments,
 }
 
 /// Searches, prints what was found, and returns true if there is anything.
 pub(super) fn run(arguments: &Arguments) -> Result<bool> {
-    let store = open::to_read()?;
+    let mut source = arguments.store.open()?;
     let run_id = match &arguments.run {
-        Some(run) => Some(open::find_run(&store, run)?.run_id),
+        Some(run) => Some(source.find_run(run)?.run_id),
         None => None,
     };
     let filter = SearchFilter {
@@ -61,16 +64,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<bool> {
         errors: arguments.errors,
         tool: arguments.tool.clone(),
     };
-    let mut index = SearchIndex::open(&store)?;
-    let bar = open::progress(0, "indexing");
-    index.catch_up(&store, |remaining| {
-        bar.set_length(bar.length().unwrap_or(0).max(remaining));
-        bar.set_position(bar.length().unwrap_or(0).saturating_sub(remaining));
-    })?;
-    bar.finish_and_clear();
     let text = arguments.words.join(" ");
     let words = SearchWords::of(&text);
-    let (hits, findings) = index.search(&store, &text, &filter, arguments.count)?;
+    let (hits, findings) = source.search(&text, &filter, arguments.count)?;
     let mut screen = Screen::direct(&arguments.screen);
     for hit in &hits {
         match arguments.json {

@@ -17,8 +17,9 @@ use midcourse::{EntryFilter, RunSummary, SearchWords, Store};
 
 use super::json::{record_json, run_json};
 use super::open;
-use super::refresh::{Outdated, refresh};
+use super::refresh::Outdated;
 use super::screen::{PagerArguments, Screen, ScreenArguments};
+use super::source::StoreArguments;
 use crate::display::{json_line, local_date, local_time};
 use crate::terminal::warn;
 use entries::Entries;
@@ -62,6 +63,8 @@ pub(super) struct Arguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    store: StoreArguments,
+    #[command(flatten)]
     pager: PagerArguments,
     #[command(flatten)]
     screen: ScreenArguments,
@@ -102,18 +105,19 @@ impl Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let store = open::to_read()?;
-    refresh(&store, Outdated::Wrong);
-    let (mut run, seq) = open::find_run_or_record(&store, &arguments.run)?;
+    let mut source = arguments.store.open()?;
+    source.refresh(Outdated::Wrong);
+    let (mut run, seq) = source.find_run_or_record(&arguments.run)?;
+    let store = source.store();
     if let Some(seq) = seq {
         let screen = Screen::paged_unless(arguments.json, &arguments.screen, &arguments.pager);
-        return one_record::show(&store, &run, seq, arguments.json, screen);
+        return one_record::show(store, &run, seq, arguments.json, screen);
     }
-    open::add_open_calls(&store, &mut run)?;
+    open::add_open_calls(store, &mut run)?;
     let mut screen = Screen::paged_unless(arguments.json, &arguments.screen, &arguments.pager);
     let damage = match (arguments.json, arguments.is_whole_run()) {
-        (true, true) => print_all_json(&store, &run, &mut screen)?,
-        _ => print_entries(arguments, &store, &run, &mut screen)?,
+        (true, true) => print_all_json(store, &run, &mut screen)?,
+        _ => print_entries(arguments, store, &run, &mut screen)?,
     };
     screen.finish()?;
     // After the pager, so that the warnings stay on the screen.

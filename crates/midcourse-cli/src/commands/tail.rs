@@ -11,8 +11,8 @@ use midcourse::{RunId, StoredRecord};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::json::record_json;
-use super::open;
 use super::screen::{Screen, ScreenArguments};
+use super::source::StoreArguments;
 use crate::display::{Tone, describe_record, json_line, local_time, one_line};
 use crate::terminal::warn;
 
@@ -38,6 +38,8 @@ pub(super) struct Arguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    store: StoreArguments,
+    #[command(flatten)]
     screen: ScreenArguments,
 }
 
@@ -45,17 +47,20 @@ pub(super) struct Arguments {
 const WIDTH_WITHOUT_TERMINAL: usize = 200;
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
-    let store = open::to_read()?;
+    let mut source = arguments.store.open()?;
     let run: Option<RunId> = match &arguments.run {
-        Some(run) => Some(open::find_run(&store, run)?.run_id),
+        Some(run) => Some(source.find_run(run)?.run_id),
         None => None,
     };
+    let mut live = source.follow(run.as_ref(), arguments.count)?;
+    let store = source.store();
     let mut cursor = store.cursor(run.as_ref(), arguments.count)?;
     let (mut seen_version, mut is_damaged) = (None, false);
     let mut screen = Screen::direct(&arguments.screen);
     loop {
+        let store = source.store();
         let version = store.data_version()?;
-        if seen_version != Some(version) {
+        if seen_version != Some(version) || live.is_some() {
             loop {
                 let (records, after) = store.records_after(cursor, run.as_ref(), PAGE)?;
                 cursor = after;
@@ -89,7 +94,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
             ensure!(!is_damaged, "the run is damaged; run `midcourse verify` for details");
             return Ok(());
         }
-        thread::sleep(POLL_INTERVAL);
+        match &mut live {
+            Some(live) => live.wait(&mut source, run.as_ref())?,
+            None => thread::sleep(POLL_INTERVAL),
+        }
     }
 }
 

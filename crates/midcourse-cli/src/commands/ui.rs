@@ -8,6 +8,8 @@ mod access;
 mod assets;
 mod changes;
 mod events;
+#[cfg(feature = "fleet")]
+mod fleet;
 mod records;
 mod reports;
 mod responses;
@@ -23,10 +25,20 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
+use midcourse::DataDir;
 
 use super::open as store;
+use super::source::StoreArguments;
 use crate::terminal::warn;
 use access::Access;
+
+#[cfg(feature = "serve")]
+pub(super) use {
+    assets::file,
+    responses::add_headers,
+    run_id::segment,
+    server::{Viewer, routes},
+};
 
 /// The port that is tried first, so that a page that is open finds the server again after a restart.
 const DEFAULT_PORT: u16 = 4863;
@@ -41,23 +53,20 @@ pub(super) struct Arguments {
     /// Print the link and do not open a browser.
     #[arg(long)]
     no_open: bool,
+    #[command(flatten)]
+    store: StoreArguments,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<()> {
     let data_dir = store::data_dir()?;
-    // If there is no store yet, this creates one: the page shows the first run when it begins.
-    let found = match store::existing()? {
-        Some(found) => found,
-        None => store::to_write()?,
-    };
     let start = match &arguments.run {
         Some(name) => {
-            let run = store::find_run(&found, name)?;
+            let run = arguments.store.open()?.find_run(name)?;
             format!("/run/{}", run_id::segment(run.run_id.as_str()))
         }
         None => "/".to_owned(),
     };
-    drop(found);
+    let viewer = viewer(&data_dir, &arguments.store)?;
     let listener = listen(arguments.port)?;
     let address = listener.local_addr()?;
     let access = Arc::new(Access::new(&data_dir, address.port(), start));
@@ -71,10 +80,24 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
         .enable_all()
         .build()
         .context("cannot start the server")?;
-    runtime.block_on(server::serve(listener, &data_dir, access))?;
+    runtime.block_on(server::serve(listener, viewer, access))?;
     // Reports that are being computed do not delay the end of the program.
     runtime.shutdown_background();
     Ok(())
+}
+
+fn viewer(data_dir: &DataDir, options: &StoreArguments) -> Result<Viewer> {
+    #[cfg(feature = "fleet")]
+    if let Some(address) = &options.store {
+        let target = midcourse_fleet::FleetTarget::parse(address)?;
+        return Viewer::open_fleet(&target, options.fleet_project.as_deref());
+    }
+    let _ = options;
+    // If there is no store yet, this creates one: the page shows the first run when it begins.
+    if store::existing()?.is_none() {
+        store::to_write()?;
+    }
+    Viewer::open(data_dir)
 }
 
 fn listen(port: Option<u16>) -> Result<TcpListener> {

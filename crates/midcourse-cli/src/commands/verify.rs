@@ -13,10 +13,11 @@ use crate::display::one_line;
 pub(super) struct Arguments {
     /// Check only this run (id, start or end of id, or `latest`).
     run: Option<String>,
-    /// Compare with heads of runs that `midcourse anchor` wrote: a file, a URL, or `-`.
+    /// Compare with heads of runs that `midcourse anchor` wrote (a file, a URL, or `-`), or with a
+    /// fleet (postgres://USER@HOST/DATABASE, with #PROJECT if it is not `default`).
     ///
     /// Finds runs that somebody has rewritten, shortened or deleted since then.
-    #[arg(long, value_name = "FILE|URL")]
+    #[arg(long, value_name = "FILE|URL|ADDRESS")]
     against: Option<String>,
     /// Print JSON lines: the problems, then a summary.
     #[arg(long)]
@@ -26,7 +27,8 @@ pub(super) struct Arguments {
 /// Checks the runs, prints the problems, and returns true if there are none.
 pub(super) fn run(arguments: &Arguments) -> Result<bool> {
     let store = open::to_read()?;
-    let heads = arguments.against.as_deref().map(anchor::read).transpose()?.unwrap_or_default();
+    let read = |place: &String| anchor::read(place, &store);
+    let heads = arguments.against.as_ref().map(read).transpose()?.unwrap_or_default();
     let mut findings = Vec::new();
     let runs = match &arguments.run {
         Some(run) => vec![open::find_run(&store, run)?],

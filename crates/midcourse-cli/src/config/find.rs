@@ -12,6 +12,8 @@ use std::path::Path;
 
 use midcourse::DataDir;
 
+#[cfg(feature = "fleet")]
+use super::Ship;
 use super::file::{self, ProjectFile};
 use super::layer::Layer;
 use super::trust::Trusted;
@@ -57,6 +59,14 @@ pub(crate) fn users_retention(data_dir: &DataDir) -> Retention {
     users_config(data_dir).retention
 }
 
+/// Where the user's runs are shipped; `None` if the user's file is missing or invalid. A project's file
+/// cannot set it: otherwise it could send what an agent does to anybody.
+#[cfg(feature = "fleet")]
+pub(crate) fn users_ship(data_dir: &DataDir) -> Option<Ship> {
+    let ship = users_config(data_dir).ship;
+    (ship != Ship::default()).then_some(ship)
+}
+
 /// The user's prices of models. There are none if the user's file is missing or invalid.
 pub(crate) fn users_prices(data_dir: &DataDir) -> BTreeMap<String, Price> {
     users_config(data_dir).prices
@@ -94,9 +104,11 @@ fn projects_file(data_dir: &DataDir, path: &Path) -> Result<Layer, String> {
     }
     let layer = Layer::parse(file.text());
     let layer = layer.map_err(|problem| skipped(&ConfigError::invalid(path, problem)))?;
-    if layer.0.contains_key("retention") {
-        let path = path.display();
-        return Err(format!("skipped {path}: `[retention]` may only be in your own file"));
+    for table in ["retention", "ship"] {
+        if layer.0.contains_key(table) {
+            let path = path.display();
+            return Err(format!("skipped {path}: `[{table}]` may only be in your own file"));
+        }
     }
     Ok(layer)
 }

@@ -51,8 +51,17 @@ fn the_docs_show_every_key_with_its_default() {
     assert_eq!(keys(&examples), known_keys(""));
     let mut paths = vec![vec!["tools", "deploy"], vec!["prices", "my-model"]];
     paths.extend(
-        ["budget", "analysis", "messages", "patterns", "providers", "retention", "experiment"]
-            .map(|it| vec![it]),
+        [
+            "budget",
+            "analysis",
+            "messages",
+            "patterns",
+            "providers",
+            "retention",
+            "ship",
+            "experiment",
+        ]
+        .map(|it| vec![it]),
     );
     let patterns = known_keys("[patterns]");
     paths.extend(patterns.iter().map(|name| vec!["patterns", name]));

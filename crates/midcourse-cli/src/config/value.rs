@@ -313,6 +313,30 @@ impl TryFrom<f64> for Dollars {
     }
 }
 
+/// The address of a fleet.
+#[derive(Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct FleetAddress(pub(super) String);
+
+impl TryFrom<String> for FleetAddress {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let url = text.strip_prefix("postgres://").or_else(|| text.strip_prefix("postgresql://"));
+        let user = url.and_then(|url| url.rsplit_once('@')).map_or("", |(user, _)| user);
+        if user.contains(':') {
+            // The address is recorded with each run.
+            return Err(
+                "leave the password out; use a password file (~/.pgpass) or a service entry",
+            );
+        }
+        if url.is_none() && !text.starts_with("service=") {
+            return Err("write postgres://USER@HOST/DATABASE or service=NAME");
+        }
+        Ok(Self(text))
+    }
+}
+
 /// A regular expression that matches secrets.
 #[derive(Deserialize)]
 #[serde(try_from = "String")]

@@ -15,10 +15,10 @@ use serde::de::Error as _;
 use super::experiment::ExperimentWire;
 use super::providers::ProvidersWire;
 use super::value::{
-    Amount, Count, Dollars, DurationText, ModelHostText, PatternText, SizeText, count, cycle_len,
-    duration, mode, probability, window,
+    Amount, Count, Dollars, DurationText, FleetAddress, ModelHostText, PatternText, SizeText,
+    count, cycle_len, duration, mode, probability, window,
 };
-use super::{Config, MessageLimits, Price, Retention};
+use super::{Config, MessageLimits, Price, Retention, Ship, ShipLevel};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
@@ -43,6 +43,8 @@ struct ConfigWire {
     redaction: RedactionWire,
     #[serde(default)]
     retention: RetentionWire,
+    #[serde(default)]
+    ship: ShipWire,
     #[serde(default)]
     experiment: ExperimentWire,
     #[serde(default)]
@@ -218,6 +220,32 @@ struct RetentionWire {
     max_size: Option<SizeText>,
 }
 
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+struct ShipWire {
+    to: Option<FleetAddress>,
+    project: Option<String>,
+    level: ShipLevelWire,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ShipLevelWire {
+    #[default]
+    Full,
+    Metadata,
+}
+
+impl ShipWire {
+    fn read(self) -> Ship {
+        let level = match self.level {
+            ShipLevelWire::Full => ShipLevel::Full,
+            ShipLevelWire::Metadata => ShipLevel::Metadata,
+        };
+        Ship { to: self.to.map(|address| address.0), project: self.project, level }
+    }
+}
+
 /// Dollars per million tokens. Without prices of their own, cached tokens cost as much as others.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
@@ -253,6 +281,7 @@ pub(super) fn read(text: &str) -> Result<Config, toml::de::Error> {
         proxy,
         redaction,
         retention,
+        ship,
         experiment,
         prices,
     } = toml::from_str(text)?;
@@ -285,6 +314,7 @@ pub(super) fn read(text: &str) -> Result<Config, toml::de::Error> {
             max_age: retention.max_age.map(|age| age.0),
             max_size: retention.max_size.map(|size| size.0),
         },
+        ship: ship.read(),
         experiment: experiment.read(),
         prices: prices.into_iter().map(|(model, price)| (model, price.read())).collect(),
     })

@@ -20,7 +20,7 @@ export function removeFolder(folder) {
   rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
 }
 
-function start(program, args, home, stdio) {
+export function start(program, args, home, stdio) {
   // Nothing of the surroundings may reach the program but what it needs to run.
   const env = { PATH: process.env.PATH, HOME: home, MIDCOURSE_HOME: home, TMPDIR: scratch, LANG: "C.UTF-8" };
   return spawn(program, args, { cwd: home, env, stdio });

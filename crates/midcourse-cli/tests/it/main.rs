@@ -4,6 +4,7 @@
 
 mod anchor;
 mod archive;
+mod archive_command;
 mod atif;
 mod backtest;
 mod backup;
@@ -26,6 +27,8 @@ mod event_format;
 mod events;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod faults;
+#[cfg(all(unix, feature = "fleet"))]
+mod fleet;
 mod hook;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod hook_faults;
@@ -48,6 +51,8 @@ mod run_command;
 mod run_table;
 mod runs_command;
 mod secrets;
+#[cfg(feature = "serve")]
+mod serve;
 mod session_files;
 mod sessions;
 mod state_machine;

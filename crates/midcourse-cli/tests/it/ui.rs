@@ -18,19 +18,26 @@ struct Viewer {
     link: String,
 }
 
-struct Reply {
-    status: u16,
-    head: String,
-    body: String,
+/// A response over plain HTTP.
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
 }
 
 impl Reply {
-    fn json(&self) -> Value {
+    pub(crate) fn parse(text: &str) -> Self {
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Self { status, head: head.to_owned(), body: body.to_owned() }
+    }
+
+    pub(crate) fn json(&self) -> Value {
         assert!(self.body.starts_with('{'), "{}", self.body);
         serde_json::from_str(&self.body).unwrap()
     }
 
-    fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
             let (key, value) = line.split_once(": ")?;
             key.eq_ignore_ascii_case(name).then_some(value)
@@ -38,7 +45,7 @@ impl Reply {
     }
 
     /// The session that the reply gives to a browser.
-    fn session(&self) -> String {
+    pub(crate) fn session(&self) -> String {
         self.header("set-cookie").unwrap().split(';').next().unwrap().to_owned()
     }
 }
@@ -65,9 +72,7 @@ impl Viewer {
         stream.write_all(request.as_bytes()).unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Reply { status, head: head.to_owned(), body: body.to_owned() }
+        Reply::parse(&text)
     }
 
     /// Asks with these header lines, and with the host that a browser would name.
@@ -237,6 +242,7 @@ fn a_run_grows_live_and_goes_on_after_a_restart() {
     assert_eq!(missed["seq"], serde_json::json!([3]), "only what is new");
 
     let mut table = listen(&viewer, "/api/events", &[&session]);
+    next_event(&mut table, "ready");
     append(&mut store, [user_message("other", "Another task")]);
     // The run is there at once, whenever the stream began.
     let rows = loop {

@@ -4,8 +4,8 @@ mod lists;
 mod search;
 
 use midcourse::{
-    ChainLimit, ChainPart, ChainPosition, ListedRun, RunCursor, RunFilter, RunId, RunTableQuery,
-    TableRun, Timestamp,
+    ChainLimit, ChainPart, ChainPosition, ListedRun, RunCursor, RunFilter, RunHeader, RunId,
+    RunTableQuery, TableRun, Timestamp,
 };
 use postgres::{Client, IsolationLevel, Transaction};
 
@@ -29,7 +29,15 @@ pub struct FleetReader {
 #[derive(Debug, Clone)]
 struct RunPlace {
     run: i64,
+    /// As the server writes a date.
     day: String,
+}
+
+impl RunPlace {
+    /// The day as SQL. A parameter would make the server plan with all partitions.
+    fn date(&self) -> String {
+        format!("DATE '{}'", self.day.replace('\'', ""))
+    }
 }
 
 impl FleetReader {
@@ -105,6 +113,17 @@ impl FleetReader {
                 self.enter(client)
             }
         }
+    }
+
+    /// The runs with these numbers, as notifications have them.
+    pub fn runs_numbered(&mut self, numbers: &[i64]) -> Result<Vec<ReadRun>, FleetError> {
+        let project = self.project;
+        let rows = self.client()?.query(
+            "SELECT header, level FROM midcourse.runs WHERE project = $1 AND run = ANY ($2) \
+             AND header IS NOT NULL ORDER BY latest, run",
+            &[&project, &numbers],
+        )?;
+        rows.iter().map(|row| read_run(row.get(0), row.get(1))).collect()
     }
 
     /// Checks that the fleet can be reached.
@@ -210,6 +229,14 @@ impl RunReader for FleetReader {
         self.snapshot(|transaction, project| chain(transaction, project, run_id, from, limit))
     }
 
+    fn chains(
+        &mut self,
+        runs: &[RunId],
+        limit: ChainLimit,
+    ) -> Result<Vec<(ReadRun, ChainPart)>, FleetError> {
+        self.snapshot(|transaction, project| chains(transaction, project, runs, limit))
+    }
+
     fn runs_with_words(
         &mut self,
         words: &str,
@@ -232,31 +259,75 @@ fn chain(
     from: &ChainPosition,
     limit: ChainLimit,
 ) -> Result<ChainPart, FleetError> {
-    let gone = || FleetError::Run(format!("there is no run {run_id} in the fleet any more"));
-    if run_id.as_str().contains('\0') {
-        return Err(gone());
+    let found = places(transaction, project, std::slice::from_ref(run_id))?;
+    let (place, run) = found.into_iter().next().ok_or_else(|| gone(run_id))?;
+    chain_of(transaction, project, &place, run.header, from, limit)
+}
+
+fn chains(
+    transaction: &mut Transaction<'_>,
+    project: i32,
+    runs: &[RunId],
+    limit: ChainLimit,
+) -> Result<Vec<(ReadRun, ChainPart)>, FleetError> {
+    let mut chains = Vec::with_capacity(runs.len());
+    for (place, run) in places(transaction, project, runs)? {
+        let (header, start) = (run.header.clone(), ChainPosition::start(run.header.run_id()));
+        let part = chain_of(transaction, project, &place, header, &start, limit)?;
+        chains.push((run, part));
     }
-    let found = transaction.query_opt(
+    Ok(chains)
+}
+
+/// Where runs are, with their headers, in the order of the ids.
+fn places(
+    transaction: &mut Transaction<'_>,
+    project: i32,
+    runs: &[RunId],
+) -> Result<Vec<(RunPlace, ReadRun)>, FleetError> {
+    let ids: Vec<&str> =
+        runs.iter().map(RunId::as_str).filter(|run_id| !run_id.contains('\0')).collect();
+    let rows = transaction.query(
         "SELECT run, day::text, header, level FROM midcourse.runs \
-         WHERE project = $1 AND run_id = $2 AND header IS NOT NULL",
-        &[&project, &run_id.as_str()],
+         WHERE project = $1 AND run_id = ANY ($2) AND header IS NOT NULL \
+         ORDER BY array_position($2, run_id)",
+        &[&project, &ids],
     )?;
-    let found = found.ok_or_else(gone)?;
-    let place = RunPlace { run: found.get(0), day: found.get(1) };
-    let ReadRun { header, .. } = read_run(found.get(2), found.get(3))?;
+    let place = |row: &postgres::Row| {
+        let run = read_run(row.get(2), row.get(3))?;
+        Ok((RunPlace { run: row.get(0), day: row.get(1) }, run))
+    };
+    rows.iter().map(place).collect()
+}
+
+fn gone(run_id: &RunId) -> FleetError {
+    FleetError::Run(format!("there is no run {run_id} in the fleet any more"))
+}
+
+fn chain_of(
+    transaction: &mut Transaction<'_>,
+    project: i32,
+    place: &RunPlace,
+    header: RunHeader,
+    from: &ChainPosition,
+    limit: ChainLimit,
+) -> Result<ChainPart, FleetError> {
     let end = header.end();
     let most = u64::try_from(limit.entries).unwrap_or(u64::MAX);
     let last = from.records.saturating_add(most).min(end.records);
-    let (records, size) = records(transaction, project, &place, [from.records, last], limit.bytes)?;
+    let (records, size) = records(transaction, project, place, [from.records, last], limit.bytes)?;
     // A dropped day is gone at once, also from a snapshot in which its runs are still listed.
-    if records.is_empty() && from.records < last && !has_day(transaction, &place)? {
-        return Err(gone());
+    if records.is_empty() && from.records < last && !has_day(transaction, place)? {
+        return Err(gone(header.run_id()));
     }
     // Fewer records than asked for, because they are large.
     let read_up_to = records.last().map_or(from.records, |it| it.seq.saturating_add(1));
     let is_whole = size < limit.bytes || read_up_to == last;
     let last = if is_whole { last } else { read_up_to };
-    let reports = reports(transaction, &place, from.reports, last, end)?;
+    let reports = match from.reports < end.reports {
+        true => reports(transaction, place, from.reports, last, end)?,
+        false => Vec::new(),
+    };
     let mut position = *from;
     let entries = in_order(records, reports);
     for entry in &entries {
@@ -302,10 +373,11 @@ fn records(
         let until = next.saturating_add(PAGE).min(end);
         let rows = transaction.query(
             &format!(
-                "SELECT {RECORD_COLUMNS} FROM midcourse.records AS s WHERE s.day = $1::text::date \
-                 AND s.run = $2 AND s.seq >= $3 AND s.seq < $4 ORDER BY s.seq"
+                "SELECT {RECORD_COLUMNS} FROM midcourse.records AS s WHERE s.day = {} \
+                 AND s.run = $1 AND s.seq >= $2 AND s.seq < $3 ORDER BY s.seq",
+                place.date()
             ),
-            &[&place.day, &place.run, &signed(next), &signed(until)],
+            &[&place.run, &signed(next), &signed(until)],
         )?;
         let mut wanted = Vec::new();
         for row in &rows {
@@ -338,9 +410,12 @@ fn bodies(
     wanted.sort_unstable();
     wanted.dedup();
     let rows = transaction.query(
-        "SELECT key, length, zstd FROM midcourse.bodies \
-         WHERE day = $1::text::date AND project = $2 AND key = ANY ($3)",
-        &[&place.day, &project, &wanted],
+        &format!(
+            "SELECT key, length, zstd FROM midcourse.bodies \
+             WHERE day = {} AND project = $1 AND key = ANY ($2)",
+            place.date()
+        ),
+        &[&project, &wanted],
     )?;
     rows.iter()
         .map(|row| Ok((row.try_get(0)?, (super::rows::unsigned(row, 1)?, row.try_get(2)?))))
@@ -362,10 +437,11 @@ fn reports(
     let before = if last >= end.records { i64::MAX } else { signed(last) };
     let rows = transaction.query(
         &format!(
-            "SELECT {REPORT_COLUMNS} FROM midcourse.reports WHERE day = $1::text::date AND run = $2 \
-             AND ordinal >= $3 AND ordinal < $4 AND after < $5 ORDER BY ordinal"
+            "SELECT {REPORT_COLUMNS} FROM midcourse.reports WHERE day = {} AND run = $1 \
+             AND ordinal >= $2 AND ordinal < $3 AND after < $4 ORDER BY ordinal",
+            place.date()
         ),
-        &[&place.day, &place.run, &signed(from), &signed(end.reports), &before],
+        &[&place.run, &signed(from), &signed(end.reports), &before],
     )?;
     rows.iter().map(report).collect()
 }

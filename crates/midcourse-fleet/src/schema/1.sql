@@ -48,7 +48,7 @@ $$;
 CREATE TABLE midcourse.runs (
     run bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     project integer NOT NULL REFERENCES midcourse.projects,
-    run_id text NOT NULL,
+    run_id text COLLATE "C" NOT NULL,
     day date NOT NULL,                     -- the partition: the day on which the run started (UTC)
     writer name NOT NULL,                  -- the role that ships the run; no other role may
     store text NOT NULL,                   -- the store that the run is shipped from
@@ -144,15 +144,15 @@ CREATE TABLE midcourse.bodies (
 ) PARTITION BY RANGE (day);
 ALTER TABLE midcourse.bodies ALTER COLUMN zstd SET STORAGE EXTERNAL;
 
--- The words of each part of a run that was shipped at once. A search finds parts here and then looks
--- at their records.
+-- The words of each part of a run that was shipped at once, as FNV-1a hashes: numbers are smaller and
+-- are compared faster. A search finds parts here and then looks at their records.
 CREATE TABLE midcourse.words (
     day date NOT NULL,
     run bigint NOT NULL,
     first_seq bigint NOT NULL,
     end_seq bigint NOT NULL,
     project integer NOT NULL,
-    words text[] NOT NULL,
+    words integer[] NOT NULL,
     PRIMARY KEY (day, run, first_seq)
 ) PARTITION BY RANGE (day);
 CREATE INDEX words_words ON midcourse.words USING gin (words);
@@ -180,6 +180,7 @@ BEGIN
     -- Payloads are compressed faster with lz4, where the server was built with it.
     BEGIN
         ALTER TABLE midcourse.records ALTER COLUMN payload SET COMPRESSION lz4;
+        ALTER TABLE midcourse.words ALTER COLUMN words SET COMPRESSION lz4;
     EXCEPTION WHEN feature_not_supported OR invalid_parameter_value THEN NULL;
     END;
 END $$;
@@ -251,7 +252,7 @@ BEGIN
         n integer NOT NULL, run_id text NOT NULL, started bigint NOT NULL, level text NOT NULL,
         from_records bigint NOT NULL, from_reports bigint NOT NULL, from_link bytea NOT NULL,
         records bigint NOT NULL, reports bigint NOT NULL, link bytea NOT NULL,
-        header jsonb, words text[]
+        header jsonb, words integer[]
     ) ON COMMIT DELETE ROWS;
     CREATE TEMPORARY TABLE staged_records (
         n integer NOT NULL, seq bigint NOT NULL, at bigint NOT NULL,
@@ -268,8 +269,13 @@ BEGIN
     CREATE TEMPORARY TABLE staged_bodies (
         n integer NOT NULL, key bytea NOT NULL, length bigint NOT NULL, zstd bytea NOT NULL
     ) ON COMMIT DELETE ROWS;
-    ALTER TABLE pg_temp.staged_records ALTER COLUMN payload SET STORAGE EXTERNAL;
     ALTER TABLE pg_temp.staged_bodies ALTER COLUMN zstd SET STORAGE EXTERNAL;
+    -- As in the tables that the values are moved to: they are compressed once.
+    BEGIN
+        ALTER TABLE pg_temp.staged_records ALTER COLUMN payload SET COMPRESSION lz4;
+        ALTER TABLE pg_temp.staged_runs ALTER COLUMN words SET COMPRESSION lz4;
+    EXCEPTION WHEN feature_not_supported OR invalid_parameter_value THEN NULL;
+    END;
     CREATE TEMPORARY TABLE staged_state (
         n integer NOT NULL, run bigint, day date, status text NOT NULL
     ) ON COMMIT DELETE ROWS;
@@ -293,7 +299,7 @@ END $$;
 --   dropped  the partitions of the run's day were dropped
 CREATE FUNCTION midcourse.ship(in_project text, in_store text)
 RETURNS TABLE (run_id text, status text, records bigint, reports bigint, link bytea)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET work_mem = '32MB' AS $$
 #variable_conflict use_column
 DECLARE
     in_p integer;
@@ -453,7 +459,7 @@ $$;
 -- The parts of runs that contain all of these words, those of the runs that started last first. Goes
 -- from day to day, so that a frequent word does not read all of them. It has the rights of the owner,
 -- because row-level security would keep the index on words from being used; it checks the project.
-CREATE FUNCTION midcourse.parts_with(in_project integer, wanted text[], before_day date,
+CREATE FUNCTION midcourse.parts_with(in_project integer, wanted integer[], before_day date,
     before_run bigint, before_seq bigint, in_run bigint, most integer)
 RETURNS TABLE (day date, run bigint, first_seq bigint, end_seq bigint)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -8,9 +8,10 @@ use midcourse::{
 use sha2::{Digest as _, Sha256};
 
 use super::level::{self, Level};
+use super::rows::Rows;
 use crate::words::Words;
 
-/// Parts of runs.
+/// Parts of runs, and their rows for the staging tables.
 pub(super) struct Batch {
     level: Level,
     parts: Vec<Part>,
@@ -18,6 +19,10 @@ pub(super) struct Batch {
     bytes: usize,
     /// The days on which the runs started that begin in this batch.
     days: HashSet<u64>,
+    runs: Rows,
+    records: Rows,
+    reports: Rows,
+    bodies: Rows,
 }
 
 /// The most days on which the runs started that begin in a batch: the server may have to create
@@ -27,19 +32,11 @@ const MAX_DAYS: usize = 30;
 /// The longest id of a run, in bytes. Longer ones do not fit into the indexes of Postgres.
 const MAX_ID_BYTES: usize = 1_000;
 
-/// A part of a run, as it is sent.
+/// A part of a run.
 pub(super) struct Part {
     run_id: RunId,
-    /// When the run started, in Unix milliseconds.
-    pub(super) started: u64,
     from: ChainPosition,
     end: ChainPosition,
-    /// The header, if the run ends with this part.
-    pub(super) header: Option<serde_json::Value>,
-    pub(super) records: Vec<ChainRecord>,
-    pub(super) reports: Vec<ChainReport>,
-    /// The words of the part, for the search.
-    pub(super) words: Option<Vec<String>>,
 }
 
 impl Part {
@@ -66,7 +63,17 @@ impl Part {
 
 impl Batch {
     pub(super) fn new(level: Level) -> Self {
-        Self { level, parts: Vec::new(), entries: 0, bytes: 0, days: HashSet::new() }
+        Self {
+            level,
+            parts: Vec::new(),
+            entries: 0,
+            bytes: 0,
+            days: HashSet::new(),
+            runs: Rows::new(),
+            records: Rows::new(),
+            reports: Rows::new(),
+            bodies: Rows::new(),
+        }
     }
 
     /// Whether a part of a run may be added: a batch has runs of a limited number of days.
@@ -88,9 +95,7 @@ impl Batch {
             self.days.insert(day);
         }
         let run_id = header.run_id().clone();
-        self.entries = self.entries.saturating_add(entries.len()).saturating_add(1);
         let bytes: usize = entries.iter().map(ChainEntry::size).sum();
-        self.bytes = self.bytes.saturating_add(bytes);
         let words = match self.level {
             Level::Full => {
                 let mut words = Words::default();
@@ -105,19 +110,103 @@ impl Batch {
         };
         let started = header.summary().started.unix_ms();
         let header = (end == header.end()).then(|| json(header)).transpose()?;
-        let (mut records, mut reports) = (Vec::new(), Vec::new());
-        for entry in entries {
+        self.entries = self.entries.saturating_add(entries.len()).saturating_add(1);
+        self.bytes = self.bytes.saturating_add(bytes);
+        let number = i32::try_from(self.parts.len()).unwrap_or(i32::MAX);
+        self.parts.push(Part { run_id, from, end });
+        self.add_run(number, started, header.as_deref(), words.as_deref());
+        let mut sent = HashSet::new();
+        for entry in &entries {
             match entry {
-                ChainEntry::Record(record) => records.push(record),
-                ChainEntry::Report(report) => reports.push(report),
+                ChainEntry::Record(record) => self.add_record(number, record, &mut sent),
+                ChainEntry::Report(report) => self.add_report(number, report),
             }
         }
-        self.parts.push(Part { run_id, started, from, end, header, records, reports, words });
         Ok(())
     }
 
-    pub(super) const fn level(&self) -> Level {
-        self.level
+    fn add_run(&mut self, n: i32, started: u64, header: Option<&str>, words: Option<&[i32]>) {
+        let Some(Part { run_id, from, end }) = self.parts.last() else { return };
+        let rows = &mut self.runs;
+        rows.begin(12);
+        rows.int(n);
+        rows.text(run_id.as_str());
+        rows.bigint(started);
+        rows.text(self.level.as_str());
+        for position in [from, end] {
+            rows.bigint(position.records);
+            rows.bigint(position.reports);
+            rows.bytea(position.link.as_bytes());
+        }
+        rows.jsonb(header);
+        match words {
+            Some(words) => rows.int_array(words),
+            None => rows.null(),
+        }
+    }
+
+    /// Adds a record, and those of its long texts that the part does not have yet.
+    fn add_record(&mut self, n: i32, record: &ChainRecord, sent: &mut HashSet<[u8; 32]>) {
+        let rows = &mut self.records;
+        rows.begin(16);
+        rows.int(n);
+        rows.bigint(record.seq);
+        rows.bigint(record.at);
+        rows.unsigned_int(record.schema_version);
+        rows.unsigned_int(record.redactions);
+        rows.boolean(record.failed);
+        rows.text(&record.kind);
+        rows.optional(record.fact.as_deref().map(str::as_bytes));
+        rows.text(&record.host);
+        rows.text(&record.channel);
+        rows.optional(record.decision_point.as_deref().map(str::as_bytes));
+        rows.bytea(record.link.as_bytes());
+        rows.text(&record.payload);
+        if record.bodies.is_empty() {
+            (0..3).for_each(|_| rows.null());
+            return;
+        }
+        let bodies = record.bodies.iter();
+        let keys: Vec<[u8; 32]> =
+            bodies.clone().map(|body| body_key(body.length, &body.zstd)).collect();
+        rows.bytea_array(bodies.clone().map(|body| body.pointer.as_bytes()));
+        rows.bytea_array(bodies.clone().map(|body| body.hash.as_slice()));
+        rows.bytea_array(keys.iter().map(<[u8; 32]>::as_slice));
+        for (body, key) in bodies.zip(keys) {
+            if sent.insert(key) {
+                self.bodies.begin(4);
+                self.bodies.int(n);
+                self.bodies.bytea(&key);
+                self.bodies.bigint(body.length);
+                self.bodies.bytea(&body.zstd);
+            }
+        }
+    }
+
+    fn add_report(&mut self, n: i32, report: &ChainReport) {
+        let rows = &mut self.reports;
+        rows.begin(11);
+        rows.int(n);
+        rows.bigint(report.ordinal);
+        rows.bigint(report.seq);
+        rows.bigint(report.after);
+        rows.bigint(report.at);
+        rows.text(&report.host);
+        rows.text(&report.channel);
+        rows.text(&report.status);
+        rows.bytea(&report.hash);
+        rows.bytea(report.link.as_bytes());
+        rows.bytea(&report.zstd);
+    }
+
+    /// The staging tables, with the rows for them.
+    pub(super) const fn tables(&self) -> [(&'static str, &Rows); 4] {
+        [
+            ("staged_runs", &self.runs),
+            ("staged_records", &self.records),
+            ("staged_reports", &self.reports),
+            ("staged_bodies", &self.bodies),
+        ]
     }
 
     pub(super) fn parts(&self) -> &[Part] {
@@ -145,20 +234,20 @@ fn beginning(from: &ChainPosition, header: &RunHeader) -> (bool, u64) {
 }
 
 /// The key of a long text: a hash of its length and its compressed bytes that Postgres computes too.
-pub(super) fn body_key(length: u64, zstd: &[u8]) -> [u8; 32] {
+fn body_key(length: u64, zstd: &[u8]) -> [u8; 32] {
     let length = i64::try_from(length).unwrap_or(i64::MAX);
     Sha256::new().chain_update(length.to_be_bytes()).chain_update(zstd).finalize().into()
 }
 
 /// The header as JSON. NUL characters, which `jsonb` does not have, become replacement characters: a
 /// header is not covered by the hash chain.
-fn json(mut header: RunHeader) -> Result<serde_json::Value, String> {
+fn json(mut header: RunHeader) -> Result<String, String> {
     for text in header.texts_mut() {
         if text.contains('\0') {
             *text = text.replace('\0', "\u{fffd}");
         }
     }
-    serde_json::to_value(&header).map_err(|error| error.to_string())
+    serde_json::to_string(&header).map_err(|error| error.to_string())
 }
 
 /// Postgres has no NUL characters in texts. They do not occur in practice, and what the hash chain

@@ -1,11 +1,13 @@
 //! The connection of a shipper: copies batches into the staging tables and has the server take them.
 
-use midcourse::{ChainPosition, Link};
-use postgres::binary_copy::BinaryCopyInWriter;
-use postgres::types::{ToSql, Type};
-use postgres::{Client, Row, Transaction};
+use std::collections::HashMap;
+use std::io::Write as _;
 
-use super::batch::{Batch, Part, body_key};
+use midcourse::{ChainPosition, Link};
+use postgres::{Client, Row};
+
+use super::batch::{Batch, Part};
+use super::rows;
 use crate::error::FleetError;
 use crate::schema;
 use crate::target::FleetTarget;
@@ -31,6 +33,9 @@ pub(super) enum Status {
     Dropped,
 }
 
+/// How many bytes of rows are handed to the network at once.
+const CHUNK: usize = 64 * 1024;
+
 const SHIP: &str = "SELECT run_id, status, records, reports, link FROM midcourse.ship($1, $2)";
 
 impl Connection {
@@ -42,9 +47,11 @@ impl Connection {
         let mut client = target.connect()?;
         schema::check(&mut client)?;
         // What is shipped is on the server's disk, even if the database is set up not to wait for it:
-        // this machine does not send it again. And a lock that is never released is an error.
+        // this machine does not send it again. And a lock that is never released is an error. A batch
+        // stays in memory until it is moved; only as much as is staged is allocated.
         client.batch_execute(
-            "SET lock_timeout = '60s'; SELECT set_config('synchronous_commit', 'on', false) \
+            "SET lock_timeout = '60s'; SET temp_buffers = '32MB'; \
+             SELECT set_config('synchronous_commit', 'on', false) \
              WHERE current_setting('synchronous_commit') = 'off'",
         )?;
         // Creates the staging tables of this session.
@@ -56,18 +63,37 @@ impl Connection {
     /// replies are in the order of the parts.
     pub(super) fn send(&mut self, batch: &Batch) -> Result<Vec<Reply>, FleetError> {
         let mut transaction = self.client.transaction()?;
-        copy_runs(&mut transaction, batch)?;
-        copy_records(&mut transaction, batch)?;
-        copy_reports(&mut transaction, batch)?;
-        copy_bodies(&mut transaction, batch)?;
+        for (table, staged) in batch.tables() {
+            if staged.is_empty() {
+                continue;
+            }
+            let mut copy =
+                transaction.copy_in(&format!("COPY pg_temp.{table} FROM STDIN BINARY"))?;
+            staged
+                .bytes()
+                .chunks(CHUNK)
+                .try_for_each(|chunk| copy.write_all(chunk))
+                .map_err(lost)?;
+            copy.write_all(&rows::END).map_err(lost)?;
+            copy.finish()?;
+        }
         let rows = transaction.query(SHIP, &[&self.project, &self.store_id])?;
         transaction.commit()?;
+        let rows: HashMap<&str, &Row> = rows.iter().map(|row| (row.get(0), row)).collect();
         let reply = |part: &Part| {
-            let row = rows.iter().find(|row| row.get::<_, &str>(0) == part.run_id().as_str());
+            let row = rows.get(part.run_id().as_str());
             let row = row.ok_or_else(|| FleetError::Server("a reply is missing".to_owned()))?;
             Ok(Reply { status: status(row)? })
         };
         batch.parts().iter().map(reply).collect()
+    }
+}
+
+/// An error while rows are sent. What the server says comes as an error of Postgres.
+fn lost(error: std::io::Error) -> FleetError {
+    match error.downcast::<postgres::Error>() {
+        Ok(error) => error.into(),
+        Err(error) => FleetError::Unreachable(error.to_string()),
     }
 }
 
@@ -92,193 +118,4 @@ fn status(row: &Row) -> Result<Status, FleetError> {
         "dropped" => Status::Dropped,
         other => return Err(FleetError::Server(format!("unknown status `{other}`"))),
     })
-}
-
-/// Copies rows into a staging table.
-struct Copy<'t> {
-    writer: BinaryCopyInWriter<'t>,
-}
-
-impl<'t> Copy<'t> {
-    fn into(
-        transaction: &'t mut Transaction<'_>,
-        table: &str,
-        types: &[Type],
-    ) -> Result<Self, FleetError> {
-        let copy = format!("COPY pg_temp.{table} FROM STDIN BINARY");
-        let writer = transaction.copy_in(&copy)?;
-        Ok(Self { writer: BinaryCopyInWriter::new(writer, types) })
-    }
-
-    fn row(&mut self, values: &[&(dyn ToSql + Sync)]) -> Result<(), FleetError> {
-        Ok(self.writer.write(values)?)
-    }
-
-    fn finish(self) -> Result<(), FleetError> {
-        self.writer.finish()?;
-        Ok(())
-    }
-}
-
-/// Numbers of parts in the staging tables.
-fn numbered(batch: &Batch) -> impl Iterator<Item = (i32, &Part)> {
-    (0_i32..).zip(batch.parts())
-}
-
-fn copy_runs(transaction: &mut Transaction<'_>, batch: &Batch) -> Result<(), FleetError> {
-    let types = [
-        Type::INT4,
-        Type::TEXT,
-        Type::INT8,
-        Type::TEXT,
-        Type::INT8,
-        Type::INT8,
-        Type::BYTEA,
-        Type::INT8,
-        Type::INT8,
-        Type::BYTEA,
-        Type::JSONB,
-        Type::TEXT_ARRAY,
-    ];
-    let mut copy = Copy::into(transaction, "staged_runs", &types)?;
-    for (n, part) in numbered(batch) {
-        let (from, end) = (part.start(), part.end());
-        copy.row(&[
-            &n,
-            &part.run_id().as_str(),
-            &signed(part.started),
-            &batch.level().as_str(),
-            &signed(from.records),
-            &signed(from.reports),
-            &from.link.as_bytes().as_slice(),
-            &signed(end.records),
-            &signed(end.reports),
-            &end.link.as_bytes().as_slice(),
-            &part.header,
-            &part.words,
-        ])?;
-    }
-    copy.finish()
-}
-
-fn copy_records(transaction: &mut Transaction<'_>, batch: &Batch) -> Result<(), FleetError> {
-    let types = [
-        Type::INT4,
-        Type::INT8,
-        Type::INT8,
-        Type::INT4,
-        Type::INT4,
-        Type::BOOL,
-        Type::TEXT,
-        Type::BYTEA,
-        Type::TEXT,
-        Type::TEXT,
-        Type::TEXT,
-        Type::BYTEA,
-        Type::TEXT,
-        Type::BYTEA_ARRAY,
-        Type::BYTEA_ARRAY,
-        Type::BYTEA_ARRAY,
-    ];
-    if batch.parts().iter().all(|part| part.records.is_empty()) {
-        return Ok(());
-    }
-    let mut copy = Copy::into(transaction, "staged_records", &types)?;
-    for (n, part) in numbered(batch) {
-        for record in &part.records {
-            let bodies = (!record.bodies.is_empty()).then_some(&record.bodies);
-            let pointers = bodies.map(|bodies| -> Vec<&[u8]> {
-                bodies.iter().map(|body| body.pointer.as_bytes()).collect()
-            });
-            let hashes = bodies
-                .map(|bodies| -> Vec<&[u8]> { bodies.iter().map(|it| &it.hash[..]).collect() });
-            let keys = bodies.map(|bodies| -> Vec<Vec<u8>> {
-                bodies.iter().map(|body| body_key(body.length, &body.zstd).to_vec()).collect()
-            });
-            copy.row(&[
-                &n,
-                &signed(record.seq),
-                &signed(record.at),
-                &signed_int(record.schema_version),
-                &signed_int(record.redactions),
-                &record.failed,
-                &record.kind,
-                &record.fact.as_ref().map(String::as_bytes),
-                &record.host,
-                &record.channel,
-                &record.decision_point,
-                &record.link.as_bytes().as_slice(),
-                &record.payload,
-                &pointers,
-                &hashes,
-                &keys,
-            ])?;
-        }
-    }
-    copy.finish()
-}
-
-fn copy_reports(transaction: &mut Transaction<'_>, batch: &Batch) -> Result<(), FleetError> {
-    let types = [
-        Type::INT4,
-        Type::INT8,
-        Type::INT8,
-        Type::INT8,
-        Type::INT8,
-        Type::TEXT,
-        Type::TEXT,
-        Type::TEXT,
-        Type::BYTEA,
-        Type::BYTEA,
-        Type::BYTEA,
-    ];
-    if batch.parts().iter().all(|part| part.reports.is_empty()) {
-        return Ok(());
-    }
-    let mut copy = Copy::into(transaction, "staged_reports", &types)?;
-    for (n, part) in numbered(batch) {
-        for report in &part.reports {
-            copy.row(&[
-                &n,
-                &signed(report.ordinal),
-                &signed(report.seq),
-                &signed(report.after),
-                &signed(report.at),
-                &report.host,
-                &report.channel,
-                &report.status,
-                &report.hash.as_slice(),
-                &report.link.as_bytes().as_slice(),
-                &report.zstd,
-            ])?;
-        }
-    }
-    copy.finish()
-}
-
-fn copy_bodies(transaction: &mut Transaction<'_>, batch: &Batch) -> Result<(), FleetError> {
-    let bodies = |part: &'_ Part| part.records.iter().any(|record| !record.bodies.is_empty());
-    if !batch.parts().iter().any(bodies) {
-        return Ok(());
-    }
-    let types = [Type::INT4, Type::BYTEA, Type::INT8, Type::BYTEA];
-    let mut copy = Copy::into(transaction, "staged_bodies", &types)?;
-    for (n, part) in numbered(batch) {
-        let mut sent = std::collections::HashSet::new();
-        for body in part.records.iter().flat_map(|record| &record.bodies) {
-            let key = body_key(body.length, &body.zstd);
-            if sent.insert(key) {
-                copy.row(&[&n, &key.as_slice(), &signed(body.length), &body.zstd])?;
-            }
-        }
-    }
-    copy.finish()
-}
-
-fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-fn signed_int(number: u32) -> i32 {
-    i32::try_from(number).unwrap_or(i32::MAX)
 }

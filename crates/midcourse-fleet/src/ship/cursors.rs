@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
+use std::io::Write as _;
+use std::path::PathBuf;
 
 use midcourse::{ChainPosition, DataDir, Link, RunId, StoreError};
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -26,8 +28,7 @@ impl Cursors {
     pub(super) fn open(data_dir: &DataDir, place: &str) -> Result<Self, FleetError> {
         let folder = data_dir.path().join(FOLDER);
         data_dir.create(&folder).map_err(StoreError::from)?;
-        let name = blake3::hash(place.as_bytes()).to_hex();
-        let file = folder.join(format!("{}.db", name.get(..16).unwrap_or_default()));
+        let file = file(data_dir, place);
         let lock = lock(&file.with_extension("lock"))?;
         let open = || -> rusqlite::Result<Connection> {
             let connection = Connection::open(&file)?;
@@ -52,6 +53,21 @@ impl Cursors {
         let store_id = store_id(&connection).map_err(StoreError::from)?;
         let positions = read(&connection).map_err(StoreError::from)?;
         Ok(Self { connection, store_id, positions, changed: Vec::new(), _lock: lock })
+    }
+
+    /// The id of a store that was shipped to a place; `None` if it was not.
+    pub(super) fn find_store_id(
+        data_dir: &DataDir,
+        place: &str,
+    ) -> Result<Option<String>, FleetError> {
+        let file = file(data_dir, place);
+        if !file.is_file() {
+            return Ok(None);
+        }
+        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let connection = Connection::open_with_flags(file, flags).map_err(StoreError::from)?;
+        let found = connection.query_row("SELECT store FROM meta", [], |row| row.get(0));
+        Ok(found.optional().map_err(StoreError::from)?)
     }
 
     /// A random id of this store.
@@ -100,6 +116,12 @@ impl Cursors {
     }
 }
 
+/// The file with the cursors for a place.
+fn file(data_dir: &DataDir, place: &str) -> PathBuf {
+    let name = blake3::hash(place.as_bytes()).to_hex();
+    data_dir.path().join(FOLDER).join(format!("{}.db", name.get(..16).unwrap_or_default()))
+}
+
 fn is_damage(error: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
     matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
@@ -119,9 +141,14 @@ fn lock(file: &std::path::Path) -> Result<File, FleetError> {
     options.write(true).create(true).truncate(false);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let lock = options.open(file).map_err(StoreError::from)?;
+    let mut lock = options.open(file).map_err(StoreError::from)?;
     match lock.try_lock() {
-        Ok(()) => Ok(lock),
+        Ok(()) => {
+            // For people who look for the process.
+            let _ = lock.set_len(0);
+            let _ = lock.write_all(format!("{}\n", std::process::id()).as_bytes());
+            Ok(lock)
+        }
         Err(TryLockError::WouldBlock) => Err(FleetError::AlreadyShipping),
         Err(TryLockError::Error(error)) => Err(StoreError::from(error).into()),
     }

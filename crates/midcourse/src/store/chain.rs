@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// One hash of a run's hash chain. It covers a stored record and everything before it in the run,
 /// or a further report of an event that already has a record and everything before that report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Link([u8; 32]);
 
 /// As hexadecimal digits.

@@ -56,7 +56,7 @@ pub(crate) fn file_name(run: &RunId) -> PathBuf {
 
 /// Escapes a text for HTML, so that it is only text, in an element or in an attribute in double
 /// quotes. Characters that are not shown, or that change the direction of writing, become visible.
-fn escaped(text: &str) -> String {
+pub(in crate::commands) fn escaped(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for c in escape_control_chars(text).chars() {
         match c {

@@ -20,7 +20,7 @@ const FILES: &[(&str, &str)] = files! {
     "frame_paint.js" "heights.js" "help.js" "json_tree.js" "keys.js" "lane.js" "lane_paint.js"
     "live.js" "long_text.js" "outline.js" "run.css" "run.js" "run_head.js" "run_keys.js"
     "run_picker.js" "run_words.js" "runs.css" "runs.js" "runs_filter.js" "runs_row.js" "search.js"
-    "step_view.js" "steps.js" "summary.js" "time_scale.js" "timeline.js" "timeline_input.js"
+    "session.js" "sign_in.css" "step_view.js" "steps.js" "summary.js" "time_scale.js" "timeline.js" "timeline_input.js"
     "timeline_panel.js" "tool_kind.js" "types.js" "virtual_list.js" "why.js"
 };
 
@@ -30,7 +30,7 @@ pub(super) async fn index() -> Response {
 }
 
 /// A file that the page loads.
-pub(super) async fn file(Path(name): Path<String>) -> Result<Response, Failure> {
+pub(in crate::commands) async fn file(Path(name): Path<String>) -> Result<Response, Failure> {
     let file = FILES.iter().find(|(known, _)| *known == name);
     let (name, content) = file.ok_or_else(|| Failure::not_found("There is no such file."))?;
     let kind = match name.rsplit_once('.') {

@@ -54,9 +54,9 @@ fn watch(stores: &Stores, changes: &watch::Sender<u64>) {
             (Some(Err(_)), _) => open = None,
             _ => {}
         }
-        if has_spilled(stores.data_dir()) {
+        if has_spilled(&stores.data_dir()) {
             // If it fails, for example because the store is locked, the next round tries it again.
-            let _ = open::to_write_in(stores.data_dir(), StoreSettings::default());
+            let _ = open::to_write_in(&stores.data_dir(), StoreSettings::default());
         }
         thread::sleep(tail::POLL_INTERVAL);
     }

@@ -77,6 +77,21 @@ impl Live {
             }
             self.viewer.changes.changed().await.ok()?;
             let (run, cursor) = (self.run.clone(), self.cursor);
+            #[cfg(feature = "fleet")]
+            if let (None, Some(fleet)) = (&run, self.viewer.fleet.clone()) {
+                let read = move |store: &Store| {
+                    let prices = prices(store);
+                    let rows = fleet.latest_rows()?.into_iter();
+                    let event =
+                        |listed| Event::default().event("run").json_data(row(listed, &prices));
+                    Ok(rows.map(event).collect::<Result<Vec<Event>, _>>()?)
+                };
+                if let Ok(events) = self.viewer.stores.read(read).await {
+                    let id = self.cursor.to_string();
+                    self.ready.extend(events.into_iter().map(|event| event.id(id.clone())));
+                }
+                continue;
+            }
             // If the store cannot be read now, the next change shows what is new.
             let read = self.viewer.stores.read(move |store| events(store, run.as_ref(), cursor));
             if let Ok((events, cursor)) = read.await {

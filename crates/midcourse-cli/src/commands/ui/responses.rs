@@ -17,7 +17,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
      require-trusted-types-for 'script'; trusted-types 'none'";
 
 /// Adds the headers of every response.
-pub(super) fn add_headers(headers: &mut HeaderMap) {
+pub(in crate::commands) fn add_headers(headers: &mut HeaderMap) {
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -33,7 +33,7 @@ pub(super) fn add_headers(headers: &mut HeaderMap) {
 
 /// Why a request has no result.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(in crate::commands) struct Failure {
     status: StatusCode,
     text: String,
 }

@@ -20,9 +20,13 @@ pub(super) struct RunIdSegment(pub(super) String);
 
 impl<'de> Deserialize<'de> for RunIdSegment {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Ok(Self(text.strip_prefix('~').map_or(text.clone(), ToOwned::to_owned)))
+        Ok(from_segment(&String::deserialize(deserializer)?))
     }
+}
+
+/// The id in a segment whose percent-encoding is decoded.
+pub(super) fn from_segment(text: &str) -> RunIdSegment {
+    RunIdSegment(text.strip_prefix('~').unwrap_or(text).to_owned())
 }
 
 /// The id of the run that a request is about, and the seq if the path has one.
@@ -51,7 +55,7 @@ impl<S: Send + Sync> FromRequestParts<S> for OfRun<u64> {
 }
 
 /// An id as one segment of a path.
-pub(super) fn segment(run_id: &str) -> String {
+pub(in crate::commands) fn segment(run_id: &str) -> String {
     let mut segment = String::with_capacity(run_id.len());
     if matches!(run_id, "" | "." | "..") || run_id.starts_with('~') {
         segment.push('~');

@@ -85,6 +85,16 @@ pub(super) async fn table(
     Query(parameters): Query<Parameters>,
 ) -> Result<Response, Failure> {
     let query = parameters.query()?;
+    #[cfg(feature = "fleet")]
+    if let Some(fleet) = viewer.fleet.clone() {
+        let read = move |store: &Store| {
+            let (runs, total, hosts) = fleet.table(&query)?;
+            let prices = prices(store);
+            let runs: Vec<Value> = runs.into_iter().map(|run| row(run, &prices)).collect();
+            Ok(json!({ "total": total, "hosts": hosts, "runs": runs }))
+        };
+        return json_response(&viewer.stores.read(read).await?);
+    }
     let read = move |store: &Store| {
         let (runs, total) = store.run_table(&query)?;
         let prices = prices(store);

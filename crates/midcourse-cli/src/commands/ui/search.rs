@@ -1,8 +1,10 @@
 //! Full-text search over all runs, or in one.
 
+use std::sync::Arc;
+
 use axum::extract::{Query, State};
 use axum::response::Response;
-use midcourse::{RunId, SearchFilter, SearchIndex, SearchWords, Store};
+use midcourse::{RunId, SearchFilter, SearchHit, SearchIndex, SearchWords, Store};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -29,13 +31,12 @@ pub(super) async fn search(
     State(viewer): State<Viewer>,
     Query(parameters): Query<Parameters>,
 ) -> Result<Response, Failure> {
+    let stores = Arc::clone(&viewer.stores);
     let read = move |store: &Store| {
-        let index = SearchIndex::open(store)?;
         let run_id = parameters.run.filter(|run| !run.is_empty()).map(RunId::from);
         let filter = SearchFilter { run_id, ..SearchFilter::default() };
         let count = parameters.count.unwrap_or(DEFAULT_COUNT).min(MAX_COUNT);
-        // Damaged records are not found; `midcourse verify` names them.
-        let (found, _) = index.search(store, &parameters.words, &filter, count)?;
+        let (found, unindexed) = viewer.search(store, &parameters.words, &filter, count)?;
         let words = SearchWords::of(&parameters.words);
         let hits: Vec<Value> = found
             .iter()
@@ -54,7 +55,27 @@ pub(super) async fn search(
                 })
             })
             .collect();
-        Ok(json!({ "hits": hits, "unindexed": index.unindexed(store)? }))
+        Ok(json!({ "hits": hits, "unindexed": unindexed }))
     };
-    json_response(&viewer.stores.read(read).await?)
+    json_response(&stores.read(read).await?)
+}
+
+impl Viewer {
+    /// What was found, and how many records are not in the index yet.
+    fn search(
+        &self,
+        store: &Store,
+        words: &str,
+        filter: &SearchFilter,
+        count: usize,
+    ) -> Result<(Vec<SearchHit>, u64), Failure> {
+        #[cfg(feature = "fleet")]
+        if let Some(fleet) = &self.fleet {
+            return Ok((fleet.search(words, filter, count)?, 0));
+        }
+        let index = SearchIndex::open(store)?;
+        // Damaged records are not found; `midcourse verify` names them.
+        let (found, _) = index.search(store, words, filter, count)?;
+        Ok((found, index.unindexed(store)?))
+    }
 }

@@ -14,9 +14,13 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::get;
 use axum::{Router, serve as serve_http};
 use midcourse::DataDir;
+#[cfg(feature = "fleet")]
+use midcourse_fleet::FleetTarget;
 
 use super::access::{Access, Refusal};
 use super::changes::{self, Changes};
+#[cfg(feature = "fleet")]
+use super::fleet::FleetView;
 use super::reports::{self, Reports};
 use super::responses::{Failure, add_headers, sentence};
 use super::stores::Stores;
@@ -28,6 +32,9 @@ pub(in crate::commands) struct Viewer {
     pub(super) stores: Arc<Stores>,
     pub(super) changes: Changes,
     pub(super) reports: Arc<Reports>,
+    /// The fleet whose runs the stores have copies of; `None` for the store of this machine.
+    #[cfg(feature = "fleet")]
+    pub(super) fleet: Option<Arc<FleetView>>,
 }
 
 impl Viewer {
@@ -35,17 +42,42 @@ impl Viewer {
     pub(in crate::commands) fn open(data_dir: &DataDir) -> Result<Self> {
         let stores = Stores::new(data_dir.clone());
         let changes = changes::follow(&stores)?;
-        Ok(Self { stores, changes, reports: Arc::default() })
+        Ok(Self {
+            stores,
+            changes,
+            reports: Arc::default(),
+            #[cfg(feature = "fleet")]
+            fleet: None,
+        })
+    }
+
+    /// Shows a project of a fleet, and starts a thread that follows it until the program ends.
+    #[cfg(feature = "fleet")]
+    pub(in crate::commands) fn open_fleet(
+        target: &FleetTarget,
+        project: Option<&str>,
+    ) -> Result<Self> {
+        let fleet = Arc::new(FleetView::open(target, project)?);
+        let (sender, changes) = tokio::sync::watch::channel(0);
+        Arc::clone(&fleet).follow(sender)?;
+        let stores = Stores::new(fleet.data_dir());
+        Ok(Self { stores, changes, reports: Arc::default(), fleet: Some(fleet) })
+    }
+
+    /// Fails if the runs cannot be read.
+    #[cfg(feature = "fleet")]
+    pub(in crate::commands) fn check(&self) -> Result<()> {
+        self.fleet.as_ref().map_or(Ok(()), |fleet| fleet.check())
     }
 }
 
 /// Serves the viewer until Ctrl-C.
 pub(super) async fn serve(
     listener: TcpListener,
-    data_dir: &DataDir,
+    viewer: Viewer,
     access: Arc<Access>,
 ) -> Result<()> {
-    let router = guarded(routes(Viewer::open(data_dir)?), access);
+    let router = guarded(routes(viewer), access);
     let listener = tokio::net::TcpListener::from_std(listener)?;
     // The streams of live events never end by themselves, so the server does not wait for them.
     tokio::select! {
@@ -57,7 +89,7 @@ pub(super) async fn serve(
 /// The page and its data. Whoever uses these routes decides who may ask, and calls `add_headers` for
 /// every response.
 pub(in crate::commands) fn routes(viewer: Viewer) -> Router {
-    Router::new()
+    let router = Router::new()
         .route("/", get(assets::index))
         .route("/run/{id}", get(assets::index))
         .route("/run/{id}/{seq}", get(assets::index))
@@ -77,8 +109,11 @@ pub(in crate::commands) fn routes(viewer: Viewer) -> Router {
         .route("/api/compare", get(steps::compare))
         .route("/api/search", get(search::search))
         .route("/api/events", get(events::stream))
-        .fallback(unknown)
-        .with_state(viewer)
+        .fallback(unknown);
+    #[cfg(feature = "fleet")]
+    let router =
+        router.layer(middleware::from_fn_with_state(viewer.clone(), super::fleet::bring_runs));
+    router.with_state(viewer)
 }
 
 /// Adds the checks of `midcourse ui` to the routes.

@@ -15,7 +15,7 @@ use super::responses::Failure;
 pub(super) const MAX_READERS: usize = 4;
 
 pub(super) struct Stores {
-    data_dir: DataDir,
+    data_dir: Mutex<DataDir>,
     idle: Mutex<Vec<OpenStore>>,
     readers: Semaphore,
 }
@@ -46,17 +46,24 @@ impl FileId {
 impl Stores {
     pub(super) fn new(data_dir: DataDir) -> Arc<Self> {
         let readers = Semaphore::new(MAX_READERS);
-        Arc::new(Self { data_dir, idle: Mutex::default(), readers })
+        Arc::new(Self { data_dir: Mutex::new(data_dir), idle: Mutex::default(), readers })
     }
 
-    pub(super) const fn data_dir(&self) -> &DataDir {
-        &self.data_dir
+    pub(super) fn data_dir(&self) -> DataDir {
+        self.data_dir.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Reads from another data directory from now on.
+    #[cfg(feature = "fleet")]
+    pub(super) fn move_to(&self, data_dir: DataDir) {
+        *self.data_dir.lock().unwrap_or_else(PoisonError::into_inner) = data_dir;
     }
 
     /// Opens the store for reading.
     pub(super) fn open(&self) -> Result<Store> {
-        let place = || self.data_dir.path().display().to_string();
-        let store = Store::open_read_only(&self.data_dir).with_context(place)?;
+        let data_dir = self.data_dir();
+        let place = || data_dir.path().display().to_string();
+        let store = Store::open_read_only(&data_dir).with_context(place)?;
         store.with_context(|| format!("there is no store in {} any more", place()))
     }
 
@@ -79,7 +86,7 @@ impl Stores {
     }
 
     fn take(&self) -> Result<OpenStore> {
-        let file = FileId::of(&self.data_dir.store_file());
+        let file = FileId::of(&self.data_dir().store_file());
         let idle = self.idle().pop();
         match idle.filter(|open| open.file == file) {
             Some(open) => Ok(open),

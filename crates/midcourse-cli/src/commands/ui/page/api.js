@@ -1,12 +1,14 @@
 // @ts-check
 // Asks the server. An error carries the sentence that the server sent, which says what to do.
 
-import { segment } from "./address.js";
+import { BASE, segment } from "./address.js";
 
-/** @import {RunList, RunDetails, OutlinePage, Entry, Report, Why, Rung, Hit, Comparison} from "./types.js" */
+/** @import {Session, RunList, RunDetails, OutlinePage, Entry, Report, Why, Rung, Hit, Comparison} from "./types.js" */
 
-const NO_SESSION =
-  "This page needs the link that `midcourse ui` printed. Run `midcourse ui` again.";
+const NO_SESSION = BASE
+  ? "You are signed out. Load the page again to sign in."
+  : "This page needs the link that `midcourse ui` printed. Run `midcourse ui` again.";
+const NO_SERVER = BASE ? "The server does not respond." : "The server does not respond. Is `midcourse ui` still running?";
 
 export class ApiError extends Error {
   /** @param {string} message @param {number} status */
@@ -28,7 +30,7 @@ async function get(path, signal) {
     response = await fetch(path, { signal, credentials: "same-origin", cache: "no-store" });
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new ApiError("The server does not respond. Is `midcourse ui` still running?", 0);
+    throw new ApiError(NO_SERVER, 0);
   }
   if (response.status === 401) throw new ApiError(NO_SESSION, 401);
   if (!response.ok) {
@@ -39,8 +41,14 @@ async function get(path, signal) {
   return response.json();
 }
 
+/** Who is signed in, and to which project. Only `midcourse serve` has sessions of people. @returns {Promise<Session>} */
+export const fetchSession = () => get(`${BASE}/api/session`);
+
+/** Ends the session of this browser. */
+export const signOut = () => fetch("/sign-out", { method: "POST", credentials: "same-origin" });
+
 /** @param {string} id */
-const run = (id) => `/api/runs/${segment(id)}`;
+const run = (id) => `${BASE}/api/runs/${segment(id)}`;
 
 /** @param {Record<string, string | number | null | undefined>} values */
 function query(values) {
@@ -49,7 +57,7 @@ function query(values) {
 }
 
 /** @param {Record<string, string | number | null>} filter @param {AbortSignal} [signal] @returns {Promise<RunList>} */
-export const fetchRuns = (filter, signal) => get(`/api/runs?${query(filter)}`, signal);
+export const fetchRuns = (filter, signal) => get(`${BASE}/api/runs?${query(filter)}`, signal);
 
 /** @param {string} id @param {AbortSignal} [signal] @returns {Promise<RunDetails>} */
 export const fetchRun = (id, signal) => get(run(id), signal);
@@ -73,10 +81,10 @@ export const fetchWhy = (id, seq, signal) => get(`${run(id)}/why/${seq}`, signal
 export const fetchRungs = (id, seq, signal) => get(`${run(id)}/why/${seq}/rungs`, signal);
 
 /** @param {string} words @param {string | null} runId @param {AbortSignal} [signal] @returns {Promise<{hits: Hit[], unindexed: number}>} */
-export const fetchHits = (words, runId, signal) => get(`/api/search?${query({ words, run: runId, count: 100 })}`, signal);
+export const fetchHits = (words, runId, signal) => get(`${BASE}/api/search?${query({ words, run: runId, count: 100 })}`, signal);
 
 /** @param {string} a @param {string} b @param {AbortSignal} [signal] @returns {Promise<Comparison>} */
-export const fetchComparison = (a, b, signal) => get(`/api/compare?${query({ a, b })}`, signal);
+export const fetchComparison = (a, b, signal) => get(`${BASE}/api/compare?${query({ a, b })}`, signal);
 
 /** Where the whole text of a block can be downloaded. @param {string} id @param {number} seq @param {string} pointer */
 export const textAddress = (id, seq, pointer) => `${run(id)}/text/${seq}?${query({ pointer })}`;
@@ -88,4 +96,4 @@ export const exportAddress = (id) => `${run(id)}/report.html`;
 export const recordAddress = (id, seq) => `${run(id)}/records/${seq}`;
 
 /** @param {string | null} id @param {string | null} cursor */
-export const eventsAddress = (id, cursor) => `/api/events?${query({ run: id, cursor })}`;
+export const eventsAddress = (id, cursor) => `${BASE}/api/events?${query({ run: id, cursor })}`;

@@ -3,7 +3,7 @@
 // loading the page again.
 
 import { ApiError } from "./api.js";
-import { parsePath } from "./address.js";
+import { BASE, HOME, parsePath } from "./address.js";
 import { byId, el, fill } from "./dom.js";
 import { CompareView } from "./compare.js";
 import { showHelp } from "./help.js";
@@ -11,6 +11,7 @@ import { bindKeys, listenForKeys } from "./keys.js";
 import { RunView } from "./run.js";
 import { RunsView } from "./runs.js";
 import { openSearch } from "./search.js";
+import { showSession } from "./session.js";
 
 /**
  * @typedef {{destroy(): void}} View
@@ -30,7 +31,7 @@ const context = {
   back: () => {
     // A page that was opened by its link has nothing to go back to.
     if (history.state?.depth > 0) history.back();
-    else navigate("/");
+    else navigate(HOME);
   },
   setTitle: (title) => {
     document.title = title ? `${title.slice(0, 80)} · midcourse` : "midcourse";
@@ -67,7 +68,7 @@ function render() {
 
 /** @param {string} title @param {string} text */
 function notice(title, text) {
-  return el("div", { class: "notice" }, el("h1", null, title), el("p", null, text), el("p", null, el("a", { href: "/" }, "All runs")));
+  return el("div", { class: "notice" }, el("h1", null, title), el("p", null, text), el("p", null, el("a", { href: HOME }, "All runs")));
 }
 
 /** @param {unknown} error */
@@ -88,7 +89,7 @@ function followLink(event) {
   if (event.defaultPrevented || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
   const link = event.target instanceof Element ? event.target.closest("a") : null;
   if (!link || link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
-  if (link.pathname.startsWith("/api/") || link.hash) return;
+  if (!link.pathname.startsWith(HOME) || link.pathname.startsWith(`${BASE}/api/`) || link.hash) return;
   event.preventDefault();
   navigate(link.pathname + link.search);
 }
@@ -102,7 +103,7 @@ function shownRun() {
 function start() {
   const search = () => openSearch(shownRun(), navigate);
   fill(byId("top"),
-    el("a", { href: "/", class: "brand" }, el("span", { class: "brand-mark", "aria-hidden": "true" }), "midcourse"),
+    el("a", { href: HOME, class: "brand" }, el("span", { class: "brand-mark", "aria-hidden": "true" }), "midcourse"),
     el("button", { type: "button", class: "search-button", onclick: search }, "Search all runs", el("kbd", null, "/")),
     el("button", { type: "button", class: "help-button", "aria-label": "Keyboard shortcuts (?)", title: "Keyboard shortcuts (?)", onclick: showHelp }, "?"));
   listenForKeys();
@@ -111,6 +112,8 @@ function start() {
   window.addEventListener("popstate", render);
   window.addEventListener("pagehide", rememberScroll);
   history.scrollRestoration = "manual";
+  // `midcourse ui` has one user and no projects.
+  if (BASE) showSession();
   render();
 }
 

@@ -2,7 +2,7 @@
 // The head of a run: where it belongs, its task, how it went, and its facts.
 
 import { exportAddress } from "./api.js";
-import { runPath } from "./address.js";
+import { HOME, runPath } from "./address.js";
 import { el, fill } from "./dom.js";
 import { compact, cost, dayAndTime, duration, number, timeInRun } from "./format.js";
 import { foreign } from "./foreign.js";
@@ -21,7 +21,7 @@ export class RunHead {
     this.facts = el("dl", { class: "facts" });
     this.tag = el("span");
     const trail = el("nav", { "aria-label": "Breadcrumb", class: "trail" }, el("ol", null,
-      el("li", null, el("a", { href: "/" }, "Runs")),
+      el("li", null, el("a", { href: HOME }, "Runs")),
       parents.map((parent) => el("li", null, el("a", { href: runPath(parent.run_id) }, runTitle(parent, "trail-name")))),
       el("li", { "aria-current": "page" }, foreign(run.run_id, "trail-name"))));
     const actions = el("div", { class: "actions" },

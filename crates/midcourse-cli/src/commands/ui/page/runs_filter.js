@@ -1,6 +1,7 @@
 // @ts-check
 // The filters of the table of runs. They are kept in the address, so that going back shows the same.
 
+import { HOME } from "./address.js";
 import { el } from "./dom.js";
 
 const STATES = [["", "All"], ["failed", "Failed"], ["said", "midcourse spoke"], ["running", "Running"]];
@@ -87,5 +88,5 @@ function writeAddress(values) {
   const given = new URLSearchParams();
   for (const name of /** @type {(keyof Values)[]} */ (Object.keys(DEFAULTS))) if (values[name] !== DEFAULTS[name]) given.set(name, values[name]);
   const text = given.toString();
-  history.replaceState(history.state, "", text ? `/?${text}` : "/");
+  history.replaceState(history.state, "", text ? `${HOME}?${text}` : HOME);
 }

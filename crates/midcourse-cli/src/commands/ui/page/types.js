@@ -6,6 +6,8 @@
  * @typedef {{input: number, output: number, cache_read: number, cache_write: number,
  *   is_estimate?: boolean}} Tokens
  *
+ * @typedef {{project: string, person: string, has_other_projects: boolean}} Session
+ *
  * @typedef {object} Run
  * @property {string} run_id
  * @property {string | null} parent_run_id

@@ -1,15 +1,44 @@
-//! The file that makes the system start the proxy: a unit of the user's systemd, or an agent of
-//! launchd on macOS.
+//! The file that makes the system start a service of midcourse: a unit of the user's systemd, or an
+//! agent of launchd on macOS.
 
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
 
-const MARK: &str = "Written by `midcourse proxy install`; `midcourse proxy uninstall` removes it.";
+/// A command that the system can start as a service.
+pub(super) struct Service {
+    /// The name of the unit.
+    pub(super) name: &'static str,
+    pub(super) description: &'static str,
+    /// The command whose subcommands `install` and `uninstall` write and remove the unit.
+    pub(super) command: &'static str,
+}
 
-const NAME: &str = "midcourse-proxy";
+impl Service {
+    fn mark(&self) -> String {
+        let command = self.command;
+        format!("Written by `{command} install`; `{command} uninstall` removes it.")
+    }
+
+    /// Whether a unit was written for this service.
+    pub(super) fn wrote(&self, text: &str) -> bool {
+        text.contains(&self.mark())
+    }
+}
+
+/// The variables that decide where the data directory and the configuration are. A service does not
+/// get those of the user's shell.
+pub(super) fn environment() -> Vec<(&'static str, String)> {
+    let set = |name: &'static str| {
+        let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
+        let value = std::path::absolute(value).ok()?.to_str()?.to_owned();
+        Some((name, value))
+    };
+    ["MIDCOURSE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"].into_iter().filter_map(set).collect()
+}
 
 pub(super) struct Unit {
+    name: &'static str,
     pub(super) path: PathBuf,
     pub(super) text: String,
 }
@@ -17,6 +46,7 @@ pub(super) struct Unit {
 impl Unit {
     /// The unit that runs a command with these environment variables.
     pub(super) fn find(
+        service: &Service,
         command: Vec<String>,
         environment: Vec<(&'static str, String)>,
     ) -> Result<Self> {
@@ -29,35 +59,34 @@ impl Unit {
         }
         let home = || dirs::home_dir().context("no home directory was found; set HOME");
         if cfg!(target_os = "macos") {
-            let path = home()?.join("Library/LaunchAgents").join(format!("{NAME}.plist"));
-            return Ok(Self { path, text: launchd(&command, &environment) });
+            let path = home()?.join("Library/LaunchAgents").join(format!("{}.plist", service.name));
+            let text = launchd(service, &command, &environment);
+            return Ok(Self { name: service.name, path, text });
         }
         let config = match std::env::var_os("XDG_CONFIG_HOME").filter(|path| !path.is_empty()) {
             Some(folder) => PathBuf::from(folder),
             None => home()?.join(".config"),
         };
-        let path = config.join("systemd/user").join(format!("{NAME}.service"));
-        Ok(Self { path, text: systemd(&command, &environment) })
-    }
-
-    pub(super) fn is_ours(text: &str) -> bool {
-        text.contains(MARK)
+        let path = config.join("systemd/user").join(format!("{}.service", service.name));
+        Ok(Self { name: service.name, path, text: systemd(service, &command, &environment) })
     }
 
     pub(super) fn start_command(&self) -> String {
+        let name = self.name;
         match cfg!(target_os = "macos") {
             true => format!("launchctl load -w {}", self.quoted_path()),
             false => format!(
-                "systemctl --user daemon-reload && systemctl --user enable {NAME} && \
-                 systemctl --user restart {NAME}"
+                "systemctl --user daemon-reload && systemctl --user enable {name} && \
+                 systemctl --user restart {name}"
             ),
         }
     }
 
     pub(super) fn stop_command(&self) -> String {
+        let name = self.name;
         match cfg!(target_os = "macos") {
-            true => format!("launchctl remove {NAME}"),
-            false => format!("systemctl --user stop {NAME}; systemctl --user daemon-reload"),
+            true => format!("launchctl remove {name}"),
+            false => format!("systemctl --user stop {name}; systemctl --user daemon-reload"),
         }
     }
 
@@ -77,16 +106,20 @@ impl Unit {
     }
 }
 
-fn systemd(command: &[String], environment: &[(&'static str, String)]) -> String {
+fn systemd(
+    service: &Service,
+    command: &[String],
+    environment: &[(&'static str, String)],
+) -> String {
     let words: Vec<String> = command.iter().map(|word| quoted(&word.replace('$', "$$"))).collect();
     let variable = |(name, value): &(&str, String)| {
         format!("Environment={}\n", quoted(&format!("{name}={value}")))
     };
     let variables: String = environment.iter().map(variable).collect();
     format!(
-        "# {MARK}\n\
+        "# {mark}\n\
          [Unit]\n\
-         Description=midcourse proxy: records model traffic and injects guidance\n\
+         Description={}\n\
          \n\
          [Service]\n\
          {variables}\
@@ -97,7 +130,9 @@ fn systemd(command: &[String], environment: &[(&'static str, String)]) -> String
          \n\
          [Install]\n\
          WantedBy=default.target\n",
-        words.join(" ")
+        service.description,
+        words.join(" "),
+        mark = service.mark(),
     )
 }
 
@@ -107,7 +142,11 @@ fn quoted(word: &str) -> String {
     format!("\"{word}\"")
 }
 
-fn launchd(command: &[String], environment: &[(&'static str, String)]) -> String {
+fn launchd(
+    service: &Service,
+    command: &[String],
+    environment: &[(&'static str, String)],
+) -> String {
     let string = |text: &str| format!("<string>{}</string>", escaped(text));
     let words: String = command.iter().map(|word| format!("    {}\n", string(word))).collect();
     let variable =
@@ -117,14 +156,16 @@ fn launchd(command: &[String], environment: &[(&'static str, String)]) -> String
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
          <!DOCTYPE plist PUBLIC \"-//Apple//DTD PLIST 1.0//EN\" \
          \"http://www.apple.com/DTDs/PropertyList-1.0.dtd\">\n\
-         <!-- {MARK} -->\n\
+         <!-- {} -->\n\
          <plist version=\"1.0\">\n<dict>\n  \
-         <key>Label</key><string>{NAME}</string>\n  \
+         <key>Label</key><string>{}</string>\n  \
          <key>ProgramArguments</key>\n  <array>\n{words}  </array>\n  \
          <key>EnvironmentVariables</key>\n  <dict>\n{variables}  </dict>\n  \
          <key>RunAtLoad</key><true/>\n  \
          <key>KeepAlive</key><true/>\n\
-         </dict>\n</plist>\n"
+         </dict>\n</plist>\n",
+        service.mark(),
+        service.name
     )
 }
 
@@ -135,19 +176,22 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Unit, launchd, systemd};
+    use super::{Service, launchd, systemd};
+
+    const PROXY: Service =
+        Service { name: "midcourse-proxy", description: "a proxy", command: "midcourse proxy" };
 
     #[test]
     fn special_characters_are_quoted() {
         let command = ["/my bin/midcourse", "a\"b", "50%", "$HOME", "c\\d"].map(str::to_owned);
         let environment = [("MIDCOURSE_HOME", "/data & more".to_owned())];
-        let unit = systemd(&command, &environment);
+        let unit = systemd(&PROXY, &command, &environment);
         let line = r#"ExecStart="/my bin/midcourse" "a\"b" "50%%" "$$HOME" "c\\d""#;
         assert!(unit.contains(&format!("\n{line}\n")), "{unit}");
         assert!(unit.contains("\nEnvironment=\"MIDCOURSE_HOME=/data & more\"\n"), "{unit}");
-        let agent = launchd(&command, &environment);
+        let agent = launchd(&PROXY, &command, &environment);
         assert!(agent.contains("<string>/data &amp; more</string>"), "{agent}");
         assert!(agent.contains("    <string>/my bin/midcourse</string>\n"), "{agent}");
-        assert!(Unit::is_ours(&unit) && Unit::is_ours(&agent) && !Unit::is_ours("[Unit]\n"));
+        assert!(PROXY.wrote(&unit) && PROXY.wrote(&agent) && !PROXY.wrote("[Unit]\n"));
     }
 }

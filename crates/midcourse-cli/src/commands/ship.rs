@@ -1,0 +1,297 @@
+//! `midcourse ship`: ships the runs of this machine to a fleet's Postgres.
+
+mod background;
+mod service;
+
+use std::io::{Write as _, stdout};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+use midcourse::{DataDir, has_spilled};
+use midcourse_fleet::{FleetError, FleetTarget, Level, Progress, ShipSettings, Shipper};
+use serde_json::json;
+
+use super::open;
+use crate::config::{self, ShipLevel};
+use crate::display::{escape_control_chars, one_line};
+use crate::duration::parse_duration;
+use crate::log::Log;
+use crate::terminal::{eprint_line, warn};
+
+pub(super) use background::start;
+
+/// The project if neither an option nor the configuration names one.
+const DEFAULT_PROJECT: &str = "default";
+
+/// How long to wait after a change of the store before shipping, so that a batch has several records.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How often the store is checked for changes.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The pause after the first failure in a row; each further pause is twice as long.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const MAX_RETRY: Duration = Duration::from_secs(60);
+
+/// How often the same problem is logged at most.
+const REPEAT_LOG: Duration = Duration::from_secs(600);
+
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(super) struct Command {
+    #[command(subcommand)]
+    service: Option<service::Service>,
+    #[command(flatten)]
+    arguments: Arguments,
+}
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// Ship to this fleet; by default the one in your configuration (`[ship]`).
+    ///
+    /// The address is postgres://USER@HOST/DATABASE or service=NAME. The password comes from
+    /// PGPASSWORD, a password file or the service entry, and never from the command line.
+    #[arg(long, value_name = "ADDRESS")]
+    to: Option<String>,
+    /// Ship to this project of the fleet.
+    #[arg(long, value_name = "NAME")]
+    project: Option<String>,
+    /// Ship everything, or only metadata: no text of the user, the model or a tool.
+    #[arg(long, value_enum, value_name = "LEVEL")]
+    level: Option<LevelName>,
+    /// Keep running, and ship what is new.
+    #[arg(long, short = 'f')]
+    follow: bool,
+    /// Keep running until nothing was recorded for this time.
+    #[arg(long, value_name = "DURATION", value_parser = duration, hide = true)]
+    until_idle: Option<Duration>,
+    /// Write problems to the log file instead of standard error.
+    #[arg(long, hide = true)]
+    log: bool,
+    /// Print JSON lines.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct LevelName(Level);
+
+impl ValueEnum for LevelName {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self(Level::Full), Self(Level::Metadata)]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.0.as_str()))
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    parse_duration(text).ok_or_else(|| "try 10m or 1h".to_owned())
+}
+
+/// Where to ship, and what.
+struct Plan {
+    target: FleetTarget,
+    settings: ShipSettings,
+}
+
+impl Arguments {
+    fn plan(&self, data_dir: &DataDir) -> Result<Plan> {
+        let configured = config::users_ship(data_dir).unwrap_or_default();
+        let address = self.to.as_ref().or(configured.to.as_ref()).context(
+            "where should the runs go? Name a fleet with `--to postgres://USER@HOST/DATABASE`, or \
+             in your configuration: [ship] to = \"…\"",
+        )?;
+        let project = self.project.clone().or(configured.project);
+        let level = self.level.map_or(level_of(configured.level), |level| level.0);
+        let project = project.unwrap_or_else(|| DEFAULT_PROJECT.to_owned());
+        let settings = ShipSettings { project, level };
+        Ok(Plan { target: FleetTarget::parse(address)?, settings })
+    }
+}
+
+const fn level_of(level: ShipLevel) -> Level {
+    match level {
+        ShipLevel::Full => Level::Full,
+        ShipLevel::Metadata => Level::Metadata,
+    }
+}
+
+/// Ships, and returns true if every run was accepted.
+pub(super) fn run(command: &Command) -> Result<bool> {
+    let arguments = &command.arguments;
+    if let Some(service) = &command.service {
+        return service::run(service).map(|()| true);
+    }
+    let data_dir = open::data_dir()?;
+    let plan = arguments.plan(&data_dir)?;
+    let follow = Follow {
+        problems: Problems {
+            log: arguments.log.then(|| Log::new(Some(&data_dir), "ship")),
+            last: None,
+        },
+        is_json: arguments.json,
+        until_idle: arguments.until_idle,
+    };
+    if arguments.follow || arguments.until_idle.is_some() {
+        return match follow.run(&data_dir, plan) {
+            // Another process does the same for this store.
+            Err(error) if arguments.log && is_shipping(&error) => Ok(true),
+            other => other.map(|()| true),
+        };
+    }
+    drop(open::existing()?);
+    let shipper = Shipper::open(&data_dir, plan.target.clone(), plan.settings)?;
+    let Some(mut shipper) = shipper else {
+        bail!("no runs recorded in {}", data_dir.path().display());
+    };
+    shipper.connect()?;
+    let bar = open::progress(0, "shipping");
+    let progress = shipper.ship(|batch| bar.inc(batch.records))?;
+    bar.finish_and_clear();
+    print(&progress, &plan.target, arguments.json)?;
+    Ok(progress.refused.is_empty())
+}
+
+fn is_shipping(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(FleetError::AlreadyShipping))
+}
+
+fn print(progress: &Progress, target: &FleetTarget, is_json: bool) -> Result<()> {
+    let mut out = stdout().lock();
+    if is_json {
+        for refused in &progress.refused {
+            let line = json!({"type": "refused", "run_id": refused.run_id, "why": refused.why});
+            writeln!(out, "{line}")?;
+        }
+        let line = json!({"type": "shipped", "runs": progress.runs, "records": progress.records,
+                          "reports": progress.reports, "refused": progress.refused.len()});
+        writeln!(out, "{line}")?;
+        return Ok(out.flush()?);
+    }
+    for refused in &progress.refused {
+        let id = one_line(refused.run_id.as_str(), 80);
+        warn(&format!("run {id} was not shipped: {}", escape_control_chars(&refused.why)));
+    }
+    let target = target.to_string();
+    let target = escape_control_chars(&target);
+    match progress.batches {
+        0 => writeln!(out, "Nothing new to ship to {target}.")?,
+        _ => writeln!(
+            out,
+            "Shipped {} records of {} run parts to {target}.",
+            progress.records, progress.runs
+        )?,
+    }
+    Ok(out.flush()?)
+}
+
+/// Where problems of a shipper that keeps running are written.
+struct Problems {
+    log: Option<Log>,
+    /// The last problem, and when it was written.
+    last: Option<(String, Instant)>,
+}
+
+impl Problems {
+    fn write(&mut self, problem: &str) {
+        let is_known = self
+            .last
+            .as_ref()
+            .is_some_and(|(last, at)| last == problem && at.elapsed() < REPEAT_LOG);
+        if is_known {
+            return;
+        }
+        self.last = Some((problem.to_owned(), Instant::now()));
+        match &self.log {
+            Some(log) => log.write(problem),
+            None => warn(problem),
+        }
+    }
+}
+
+/// A shipper that keeps running.
+struct Follow {
+    problems: Problems,
+    is_json: bool,
+    until_idle: Option<Duration>,
+}
+
+impl Follow {
+    fn run(mut self, data_dir: &DataDir, plan: Plan) -> Result<()> {
+        let (mut shipper, mut retry) = (None::<Shipper>, FIRST_RETRY);
+        let (mut seen, mut latest_news) = (None, Instant::now());
+        loop {
+            let mut attempt = || -> Result<(Option<i64>, Progress), FleetError> {
+                if has_spilled(data_dir) {
+                    // If it fails, the next round tries it again.
+                    let _ = open::existing();
+                }
+                if shipper.is_none() {
+                    let (target, settings) = (plan.target.clone(), plan.settings.clone());
+                    shipper = Shipper::open(data_dir, target, settings)?;
+                }
+                let Some(shipper) = &mut shipper else { return Ok((None, Progress::default())) };
+                // Read first: what is stored meanwhile is shipped in the next round.
+                let version = shipper.data_version()?;
+                if seen == Some(version) && !has_spilled(data_dir) {
+                    return Ok((seen, Progress::default()));
+                }
+                let progress = shipper.ship(|_| ())?;
+                Ok((Some(version), progress))
+            };
+            let pause = match attempt() {
+                Ok((version, progress)) => {
+                    retry = FIRST_RETRY;
+                    if version != seen {
+                        latest_news = Instant::now();
+                        seen = version;
+                    }
+                    for refused in &progress.refused {
+                        let id = one_line(refused.run_id.as_str(), 80);
+                        self.problems.write(&format!("run {id} was not shipped: {}", refused.why));
+                    }
+                    if progress.batches > 0 && self.problems.log.is_none() {
+                        print(
+                            &Progress { refused: Vec::new(), ..progress },
+                            &plan.target,
+                            self.is_json,
+                        )?;
+                        PAUSE
+                    } else {
+                        POLL_INTERVAL
+                    }
+                }
+                Err(error) if error.is_temporary() => {
+                    self.problems.write(&format!("{error}; trying again"));
+                    let pause = retry.mul_f64(jitter());
+                    retry = retry.saturating_mul(2).min(MAX_RETRY);
+                    pause
+                }
+                Err(error) => {
+                    self.problems.write(&format!("{error}: {}", error.hint()));
+                    return Err(error.into());
+                }
+            };
+            if self.until_idle.is_some_and(|idle| latest_news.elapsed() >= idle) {
+                return Ok(());
+            }
+            thread::sleep(pause);
+        }
+    }
+}
+
+/// A factor between 0.75 and 1.25, so that the machines of a fleet do not all come back at once.
+fn jitter() -> f64 {
+    let [byte, ..] = *uuid::Uuid::new_v4().as_bytes();
+    0.75 + f64::from(byte) / 510.0
+}
+
+/// Says that nothing is configured, for `midcourse ship install`.
+fn note(text: &str) {
+    eprint_line(text);
+}
