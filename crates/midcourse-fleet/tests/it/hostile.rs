@@ -7,7 +7,7 @@ use midcourse_fleet::{FleetReader, Level, LocalCopy, Progress, RunReader as _};
 use serde_json::{Value, json};
 
 use crate::runs::message;
-use crate::staging::{Staged, link, record, ship};
+use crate::staging::{Staged, link, record, ship, words};
 use crate::world::{Fleet, Machine, contents, server};
 
 /// A text that does not compress.
@@ -169,7 +169,7 @@ fn records_that_a_hostile_writer_ships_harm_only_their_run() {
             n += 1;
             let run = format!("hostile{n}");
             // Each is a child run of the honest one, and has the words of the search.
-            let words = "ARRAY['message', 'of', 'honest', '0']".to_owned();
+            let words = words(&["message", "of", "honest", "0"]);
             let parent = "{\"parent_run_id\": \"honest\", \"deliveries\": 1}";
             let header = crate::staging::header(&run, 1, &link(&run, 1), parent);
             let staged = Staged { seqs: vec![], words, header, ..Staged::new(&run, 0, 1) };

@@ -6,7 +6,7 @@ use midcourse_fleet::{FleetReader, Level, LocalCopy, RunReader as _};
 use postgres_server::OWNER;
 
 use crate::runs::message;
-use crate::staging::{STARTED, Staged, denied, header, link, record, ship, ship_one};
+use crate::staging::{STARTED, Staged, denied, header, link, record, ship, ship_one, words};
 use crate::world::{Fleet, Machine, server};
 
 /// Everything in the fleet, as one hash. Its tables are read without those of the catalogue.
@@ -76,7 +76,7 @@ fn a_writer_can_only_ship() {
         "SELECT midcourse.day_of(0)",
         "SELECT midcourse.make_day(current_date)",
         "SELECT midcourse.make_staging()",
-        "SELECT midcourse.parts_with(1, '{word}', NULL, 0, 0, NULL, 1)",
+        "SELECT midcourse.parts_with(1, '{1}', NULL, 0, 0, NULL, 1)",
         "SELECT nextval('midcourse.runs_run_seq')",
         "CREATE TABLE midcourse.mine (n int)",
         "CREATE VIEW midcourse.mine AS SELECT 1",
@@ -350,7 +350,7 @@ fn a_hostile_header_harms_no_other_run() {
     // Bytes that are no UTF-8, in a run that has the words of the search.
     let bytes = record(0, 0, &link("bytes", 1), "'{\"kind\":\"turn_started\"}'")
         .replace("'turn_started', NULL", "'turn_started', '\\xff'::bytea");
-    let words = "ARRAY['message', 'of', 'honest']".to_owned();
+    let words = words(&["message", "of", "honest"]);
     let staged = Staged { seqs: vec![], words, ..Staged::new("bytes", 0, 1) };
     let _ = ship(&mut writer, &(staged.sql() + &bytes));
 

@@ -29,6 +29,15 @@ pub(crate) fn link(run: &str, records: i64) -> String {
     format!("sha256(convert_to('{run} {records}', 'UTF8'))")
 }
 
+/// SQL for the hashes of words (FNV-1a), as the table `words` has them.
+pub(crate) fn words(words: &[&str]) -> String {
+    let hash = |word: &&str| {
+        let step = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+        word.bytes().fold(0x811c_9dc5, step).cast_signed().to_string()
+    };
+    format!("'{{{}}}'::int4[]", words.iter().map(hash).collect::<Vec<_>>().join(","))
+}
+
 /// SQL for the header of a run. `more` are further fields of the summary, in JSON.
 pub(crate) fn header(run: &str, records: i64, link: &str, more: &str) -> String {
     format!(
@@ -55,7 +64,7 @@ impl Staged {
             from_link: link(run, from),
             link: link(run, to),
             header: header(run, to, &link(run, to), "{}"),
-            words: "ARRAY['word']".to_owned(),
+            words: words(&["word"]),
         }
     }
 
