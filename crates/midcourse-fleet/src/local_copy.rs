@@ -190,6 +190,7 @@ impl LocalCopy {
                 break;
             }
             skip = skip.saturating_add(candidates.len());
+            let is_last = candidates.len() < runs;
             runs = runs.saturating_mul(2).min(*RUNS.end());
             let candidates = self.bring_with_words(reader, candidates, words)?;
             index.catch_up(&self.store, |_| ())?;
@@ -199,6 +200,9 @@ impl LocalCopy {
                 let (found, damage) = index.search(&self.store, words, &only, left)?;
                 hits.extend(found);
                 findings.extend(damage);
+            }
+            if is_last {
+                break;
             }
         }
         Ok((hits, findings))
