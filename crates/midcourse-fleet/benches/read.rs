@@ -20,6 +20,7 @@
 mod load;
 mod runs;
 mod server;
+mod times;
 
 use std::time::{Duration, Instant};
 
@@ -56,8 +57,8 @@ fn main() {
     // A server that an earlier call with `-- serve` has filled.
     if let Ok(url) = std::env::var("MIDCOURSE_BENCH_FLEET") {
         let target = |role: &str| FleetTarget::parse(&url.replace("ROLE", role)).unwrap();
-        let loaded = load::loaded(&mut target(OWNER).connect().unwrap());
-        measure(target("reader"), &loaded, days);
+        let mut owner = target(OWNER).connect().unwrap();
+        measure(&mut owner, target("reader"), days);
         return;
     }
     let Some(server) = Server::start(&SETTINGS) else { return };
@@ -69,13 +70,17 @@ fn main() {
         let _ = std::io::stdin().read_line(&mut String::new());
         return;
     }
-    let loaded = load::loaded(&mut fleet.client(OWNER));
-    measure(fleet.target("reader"), &loaded, days);
+    measure(&mut fleet.client(OWNER), fleet.target("reader"), days);
 }
 
-fn measure(target: FleetTarget, loaded: &load::Loaded, days: u64) {
+fn measure(owner: &mut postgres::Client, target: FleetTarget, days: u64) {
+    let loaded = load::loaded(owner);
+    let reader = FleetReader::open(target, Some("p")).unwrap();
+    let process = "SELECT max(pid) FROM pg_stat_activity WHERE usename = 'reader'";
+    let process: i32 = owner.query_one(process, &[]).unwrap().get(0);
     let mut bench = Bench {
-        reader: FleetReader::open(target, Some("p")).unwrap(),
+        reader,
+        process: process.unsigned_abs(),
         calls: setting("MIDCOURSE_BENCH_CALLS", 200),
         only: std::env::var("MIDCOURSE_BENCH_ONLY").unwrap_or_default(),
         end: loaded.end,
@@ -90,6 +95,8 @@ fn measure(target: FleetTarget, loaded: &load::Loaded, days: u64) {
 
 struct Bench {
     reader: FleetReader,
+    /// The server's process for the reader.
+    process: u32,
     calls: u64,
     /// Measure only what has this in its name.
     only: String,
@@ -106,6 +113,9 @@ impl Bench {
         }
         call(&mut self.reader, 7_919);
         let (mut took, mut found) = (Vec::new(), Vec::new());
+        let process = self.process;
+        let used = move || [std::process::id(), process].map(|it| times::times(it).unwrap().1);
+        let before = used();
         let begun = Instant::now();
         for n in 0..self.calls {
             let start = Instant::now();
@@ -116,10 +126,14 @@ impl Bench {
                 break;
             }
         }
+        let per_call = 1e3 / took.len() as f64;
+        let after = used();
+        let [client, server] = [0, 1].map(|it| (after[it] - before[it]) * per_call);
         took.sort_by(f64::total_cmp);
         found.sort_unstable();
         println!(
-            "{name}: p50 {:.1} ms, p95 {:.1} ms, max {:.1} ms ({} calls, {} to {} found)",
+            "{name}: p50 {:.1} ms, p95 {:.1} ms, max {:.1} ms; processor time of the client \
+             {client:.1} ms, of the server {server:.1} ms ({} calls, {} to {} found)",
             took[took.len() / 2],
             took[took.len() * 95 / 100],
             took[took.len() - 1],

@@ -16,6 +16,7 @@ mod runs;
 mod server;
 #[path = "ship/small.rs"]
 mod small;
+mod times;
 mod used;
 
 use std::io::{Read as _, Write as _};

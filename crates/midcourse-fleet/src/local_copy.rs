@@ -269,6 +269,7 @@ impl LocalCopy {
                 break;
             }
             skip = skip.saturating_add(candidates.len());
+            let is_last = candidates.len() < runs;
             runs = runs.saturating_mul(2).min(*RUNS.end());
             let candidates = self.bring_with_words(reader, candidates, words)?;
             findings.append(&mut self.unreadable);
@@ -279,6 +280,9 @@ impl LocalCopy {
                 let (found, damage) = index.search(&self.store, words, &only, left)?;
                 hits.extend(found);
                 findings.extend(damage);
+            }
+            if is_last {
+                break;
             }
         }
         Ok((hits, findings))

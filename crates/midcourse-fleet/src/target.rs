@@ -4,8 +4,8 @@
 //! A password in the URL is refused, because command lines can be read by other users and end up in
 //! histories and logs. Beyond this machine, connections use TLS and check the server's certificate.
 
+mod pg_service;
 mod pgpass;
-mod service;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -77,7 +77,7 @@ impl FleetTarget {
     ) -> Result<Self, FleetError> {
         let mut extra = Extra::default();
         let mut config = match text.strip_prefix("service=") {
-            Some(name) => service::read(name, &mut extra, variable)?,
+            Some(name) => pg_service::read(name, &mut extra, variable)?,
             None => from_url(text, &mut extra)?,
         };
         if config.get_hosts().is_empty() {

@@ -1,7 +1,7 @@
 //! `midcourse ship`: ships the runs of this machine to a fleet's Postgres.
 
 mod background;
-mod service;
+mod installation;
 
 use std::io::{Write as _, stdout};
 use std::thread;
@@ -43,7 +43,7 @@ const REPEAT_LOG: Duration = Duration::from_secs(600);
 #[command(args_conflicts_with_subcommands = true)]
 pub(super) struct Command {
     #[command(subcommand)]
-    service: Option<service::Service>,
+    service: Option<installation::Service>,
     #[command(flatten)]
     arguments: Arguments,
 }
@@ -125,7 +125,7 @@ const fn level_of(level: ShipLevel) -> Level {
 pub(super) fn run(command: &Command) -> Result<bool> {
     let arguments = &command.arguments;
     if let Some(service) = &command.service {
-        return service::run(service).map(|()| true);
+        return installation::run(service).map(|()| true);
     }
     let data_dir = open::data_dir()?;
     let plan = arguments.plan(&data_dir)?;

@@ -1,17 +1,15 @@
 //! A project of a fleet as a [`RunReader`].
 
+mod chains;
 mod lists;
 mod search;
 
 use midcourse::{
-    ChainLimit, ChainPart, ChainPosition, ListedRun, RunCursor, RunFilter, RunHeader, RunId,
-    RunTableQuery, TableRun, Timestamp,
+    ChainLimit, ChainPart, ChainPosition, ListedRun, RunCursor, RunFilter, RunId, RunTableQuery,
+    TableRun, Timestamp,
 };
 use postgres::{Client, IsolationLevel, Transaction};
 
-use super::rows::{
-    Bodies, RECORD_COLUMNS, REPORT_COLUMNS, in_order, keys, read_run, record, report,
-};
 use super::{IdPart, ReadRun, RunReader};
 use crate::error::FleetError;
 use crate::schema;
@@ -23,21 +21,6 @@ pub struct FleetReader {
     client: Option<Client>,
     project: i32,
     name: String,
-}
-
-/// Where the rows of a run are.
-#[derive(Debug, Clone)]
-struct RunPlace {
-    run: i64,
-    /// As the server writes a date.
-    day: String,
-}
-
-impl RunPlace {
-    /// The day as SQL. A parameter would make the server plan with all partitions.
-    fn date(&self) -> String {
-        format!("DATE '{}'", self.day.replace('\'', ""))
-    }
 }
 
 impl FleetReader {
@@ -235,7 +218,9 @@ impl RunReader for FleetReader {
         from: &ChainPosition,
         limit: ChainLimit,
     ) -> Result<ChainPart, FleetError> {
-        self.snapshot(|transaction, project| chain(transaction, project, run_id, from, limit))
+        self.snapshot(|transaction, project| {
+            chains::chain(transaction, project, run_id, from, limit)
+        })
     }
 
     fn chains(
@@ -243,7 +228,7 @@ impl RunReader for FleetReader {
         runs: &[RunId],
         limit: ChainLimit,
     ) -> Result<Vec<(ReadRun, ChainPart)>, FleetError> {
-        self.snapshot(|transaction, project| chains(transaction, project, runs, limit))
+        self.snapshot(|transaction, project| chains::chains(transaction, project, runs, limit))
     }
 
     fn runs_with_words(
@@ -272,204 +257,4 @@ fn first_id_after(start: &str) -> Option<String> {
         }
     }
     None
-}
-
-/// Reads a part of a run's hash chain. The run ends where its header says, even if more was shipped
-/// since: the rest has no header yet.
-fn chain(
-    transaction: &mut Transaction<'_>,
-    project: i32,
-    run_id: &RunId,
-    from: &ChainPosition,
-    limit: ChainLimit,
-) -> Result<ChainPart, FleetError> {
-    let found = places(transaction, project, std::slice::from_ref(run_id))?;
-    let (place, run) = found.into_iter().next().ok_or_else(|| gone(run_id))?;
-    chain_of(transaction, project, &place, run.header, from, limit)
-}
-
-fn chains(
-    transaction: &mut Transaction<'_>,
-    project: i32,
-    runs: &[RunId],
-    limit: ChainLimit,
-) -> Result<Vec<(ReadRun, ChainPart)>, FleetError> {
-    let mut chains = Vec::with_capacity(runs.len());
-    for (place, run) in places(transaction, project, runs)? {
-        let (header, start) = (run.header.clone(), ChainPosition::start(run.header.run_id()));
-        let part = chain_of(transaction, project, &place, header, &start, limit)?;
-        chains.push((run, part));
-    }
-    Ok(chains)
-}
-
-/// Where runs are, with their headers, in the order of the ids.
-fn places(
-    transaction: &mut Transaction<'_>,
-    project: i32,
-    runs: &[RunId],
-) -> Result<Vec<(RunPlace, ReadRun)>, FleetError> {
-    let ids: Vec<&str> =
-        runs.iter().map(RunId::as_str).filter(|run_id| !run_id.contains('\0')).collect();
-    let rows = transaction.query(
-        "SELECT run, day::text, header, level FROM midcourse.runs \
-         WHERE project = $1 AND run_id = ANY ($2) AND header IS NOT NULL \
-         ORDER BY array_position($2, run_id)",
-        &[&project, &ids],
-    )?;
-    let place = |row: &postgres::Row| {
-        let run = read_run(row.get(2), row.get(3))?;
-        Ok((RunPlace { run: row.get(0), day: row.get(1) }, run))
-    };
-    rows.iter().map(place).collect()
-}
-
-fn gone(run_id: &RunId) -> FleetError {
-    FleetError::Run(format!("there is no run {run_id} in the fleet any more"))
-}
-
-fn chain_of(
-    transaction: &mut Transaction<'_>,
-    project: i32,
-    place: &RunPlace,
-    header: RunHeader,
-    from: &ChainPosition,
-    limit: ChainLimit,
-) -> Result<ChainPart, FleetError> {
-    let end = header.end();
-    let most = u64::try_from(limit.entries).unwrap_or(u64::MAX);
-    let last = from.records.saturating_add(most).min(end.records);
-    let (records, size) = records(transaction, project, place, [from.records, last], limit.bytes)?;
-    // A dropped day is gone at once, also from a snapshot in which its runs are still listed.
-    if records.is_empty() && from.records < last && !has_day(transaction, place)? {
-        return Err(gone(header.run_id()));
-    }
-    // Fewer records than asked for, because they are large.
-    let read_up_to = records.last().map_or(from.records, |it| it.seq.saturating_add(1));
-    let is_whole = size < limit.bytes || read_up_to == last;
-    let last = if is_whole { last } else { read_up_to };
-    let reports = match from.reports < end.reports {
-        true => reports(transaction, place, from.reports, last, end)?,
-        false => Vec::new(),
-    };
-    let mut position = *from;
-    let entries = in_order(records, reports);
-    for entry in &entries {
-        // A broken chain is read to its end: `verify` says where it is broken.
-        position = position.after(entry).unwrap_or_else(|_| match entry {
-            midcourse::ChainEntry::Record(it) => ChainPosition {
-                records: it.seq.saturating_add(1),
-                reports: position.reports,
-                link: it.link,
-            },
-            midcourse::ChainEntry::Report(it) => ChainPosition {
-                records: position.records,
-                reports: it.ordinal.saturating_add(1),
-                link: it.link,
-            },
-        });
-    }
-    Ok(ChainPart { header, entries, end: position })
-}
-
-fn has_day(transaction: &mut Transaction<'_>, place: &RunPlace) -> Result<bool, FleetError> {
-    let row = transaction.query_one(
-        "SELECT to_regclass('midcourse.records' || to_char($1::text::date, '_YYYYMMDD')) IS NOT NULL",
-        &[&place.day],
-    )?;
-    Ok(row.try_get(0)?)
-}
-
-/// How many records are read with one query.
-const PAGE: u64 = 1_000;
-
-/// The records of a run from a seq on, before another one, until they have this many bytes; and how many
-/// bytes they have.
-fn records(
-    transaction: &mut Transaction<'_>,
-    project: i32,
-    place: &RunPlace,
-    [from, end]: [u64; 2],
-    most_bytes: usize,
-) -> Result<(Vec<midcourse::ChainRecord>, usize), FleetError> {
-    let (mut found, mut size, mut next) = (Vec::new(), 0_usize, from);
-    while next < end && size < most_bytes {
-        let until = next.saturating_add(PAGE).min(end);
-        let rows = transaction.query(
-            &format!(
-                "SELECT {RECORD_COLUMNS} FROM midcourse.records AS s WHERE s.day = {} \
-                 AND s.run = $1 AND s.seq >= $2 AND s.seq < $3 ORDER BY s.seq",
-                place.date()
-            ),
-            &[&place.run, &signed(next), &signed(until)],
-        )?;
-        let mut wanted = Vec::new();
-        for row in &rows {
-            wanted.extend(keys(row)?);
-        }
-        let bodies = bodies(transaction, project, place, wanted)?;
-        for row in &rows {
-            let record = record(row, &bodies)?;
-            let texts: usize = record.bodies.iter().map(|body| body.zstd.len()).sum();
-            size = size.saturating_add(record.payload.len()).saturating_add(texts);
-            found.push(record);
-            if size >= most_bytes {
-                return Ok((found, size));
-            }
-        }
-        next = until;
-    }
-    Ok((found, size))
-}
-
-fn bodies(
-    transaction: &mut Transaction<'_>,
-    project: i32,
-    place: &RunPlace,
-    mut wanted: Vec<Vec<u8>>,
-) -> Result<Bodies, FleetError> {
-    if wanted.is_empty() {
-        return Ok(Bodies::new());
-    }
-    wanted.sort_unstable();
-    wanted.dedup();
-    let rows = transaction.query(
-        &format!(
-            "SELECT key, length, zstd FROM midcourse.bodies \
-             WHERE day = {} AND project = $1 AND key = ANY ($2)",
-            place.date()
-        ),
-        &[&project, &wanted],
-    )?;
-    rows.iter()
-        .map(|row| Ok((row.try_get(0)?, (super::rows::unsigned(row, 1)?, row.try_get(2)?))))
-        .collect()
-}
-
-/// The reports of a run from an ordinal on, up to those that arrived before the record at `last`.
-fn reports(
-    transaction: &mut Transaction<'_>,
-    place: &RunPlace,
-    from: u64,
-    last: u64,
-    end: ChainPosition,
-) -> Result<Vec<midcourse::ChainReport>, FleetError> {
-    if from >= end.reports {
-        return Ok(Vec::new());
-    }
-    // Those after the last record that is read belong to the next part, unless this is the last one.
-    let before = if last >= end.records { i64::MAX } else { signed(last) };
-    let rows = transaction.query(
-        &format!(
-            "SELECT {REPORT_COLUMNS} FROM midcourse.reports WHERE day = {} AND run = $1 \
-             AND ordinal >= $2 AND ordinal < $3 AND after < $4 ORDER BY ordinal",
-            place.date()
-        ),
-        &[&place.run, &signed(from), &signed(end.reports), &before],
-    )?;
-    rows.iter().map(report).collect()
-}
-
-fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }

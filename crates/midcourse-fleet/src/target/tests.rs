@@ -1,3 +1,5 @@
+//! Addresses, passwords and TLS, without a server.
+
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt as _;
