@@ -175,7 +175,6 @@ impl Shipper {
     }
 
     /// Sends a batch. While the server works on it, reads the one after it.
-    #[expect(clippy::type_complexity, reason = "what the server says, and what was read meanwhile")]
     fn send(
         &mut self,
         batch: &Batch,

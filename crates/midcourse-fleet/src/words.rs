@@ -83,7 +83,8 @@ impl Words {
     }
 
     /// Adds the words of entries of a run, of which `first_seq` is the first record. With the end of a
-    /// call come the words of its start, because a search finds a call by the words of both.
+    /// call come the words of its start, because a search finds a call by the words of both. Of two
+    /// channels, one may report the end before the other reports the start.
     pub(crate) fn add_entries(
         &mut self,
         store: &Store,
@@ -91,26 +92,32 @@ impl Words {
         first_seq: u64,
         entries: &[ChainEntry],
     ) {
-        let mut started = HashSet::new();
+        // Whether the start and the end of each call are among the entries.
+        let mut calls: HashMap<&str, [bool; 2]> = HashMap::new();
         for entry in entries {
             let ChainEntry::Record(record) = entry else { continue };
             self.add_record(record);
             let Some(call) = record.fact.as_deref() else { continue };
             match record.kind.as_str() {
-                "tool_started" => drop(started.insert(call)),
-                "tool_ended" | "denied" if !started.contains(call) => {
-                    self.add_start(store, run_id, first_seq, call);
-                }
+                "tool_started" => calls.entry(call).or_default()[0] = true,
+                "tool_ended" | "denied" => calls.entry(call).or_default()[1] = true,
                 _ => {}
+            }
+        }
+        for (call, has) in calls {
+            if has != [true, true] {
+                self.add_call(store, run_id, first_seq, call);
             }
         }
     }
 
-    /// Adds the words of the start of a call, if it is before this seq.
-    fn add_start(&mut self, store: &Store, run_id: &RunId, before: u64, call: &str) {
+    /// Adds the words of the start and the end of a call, if they are before this seq.
+    fn add_call(&mut self, store: &Store, run_id: &RunId, before: u64, call: &str) {
         let start = store.call_seq(run_id.as_str(), call).ok().flatten();
-        let Some(start) = start.filter(|start| *start < before) else { return };
-        for record in store.records(run_id.as_str(), start, 1).unwrap_or_default() {
+        let entry = start.and_then(|start| store.entry(run_id.as_str(), start).ok().flatten());
+        let Some(entry) = entry else { return };
+        let records = [Some(entry.record), entry.end].into_iter().flatten();
+        for record in records.filter(|record| record.seq < before) {
             self.add_value(&record.value);
         }
     }
@@ -144,7 +151,8 @@ impl Words {
     /// Whether one of the entries of a whole run may have all these words. A call is found by the words
     /// of its start and its end.
     pub(crate) fn may_be_in(wanted: &[i32], entries: &[ChainEntry]) -> bool {
-        let mut started: HashMap<&str, HashSet<i32, BuildHasherDefault<AsHash>>> = HashMap::new();
+        // The wanted words of each call, of its start and its end.
+        let mut calls: HashMap<&str, HashSet<i32, BuildHasherDefault<AsHash>>> = HashMap::new();
         let mut words = Self::default();
         entries.iter().any(|entry| {
             let ChainEntry::Record(record) = entry else { return false };
@@ -152,16 +160,15 @@ impl Words {
             words.add_record(record);
             // Only the words that are wanted are kept.
             words.hashes.retain(|hash| wanted.contains(hash));
-            if let Some(call) = record.fact.as_deref() {
-                match record.kind.as_str() {
-                    "tool_started" => drop(started.insert(call, words.hashes.clone())),
-                    "tool_ended" | "denied" => {
-                        words.hashes.extend(started.get(call).into_iter().flatten());
-                    }
-                    _ => {}
+            let is_call = matches!(record.kind.as_str(), "tool_started" | "tool_ended" | "denied");
+            match record.fact.as_deref().filter(|_| is_call) {
+                Some(call) => {
+                    let all = calls.entry(call).or_default();
+                    all.extend(&words.hashes);
+                    all.len() == wanted.len()
                 }
+                None => words.hashes.len() == wanted.len(),
             }
-            words.hashes.len() == wanted.len()
         })
     }
 

@@ -33,7 +33,7 @@ pub(super) struct StoreArguments {
 
 /// Runs, wherever they are.
 pub(super) enum Source {
-    Local(Store),
+    Local(Box<Store>),
     #[cfg(feature = "fleet")]
     Fleet(Box<Fleet>),
 }
@@ -56,7 +56,7 @@ impl StoreArguments {
         if let Some(fleet) = self.fleet()? {
             return Ok(Source::Fleet(Box::new(fleet)));
         }
-        Ok(Source::Local(open::to_read()?))
+        Ok(Source::Local(Box::new(open::to_read()?)))
     }
 
     /// Like [`Self::open`]; `None` if there is no store on this machine yet.
@@ -65,7 +65,7 @@ impl StoreArguments {
         if let Some(fleet) = self.fleet()? {
             return Ok(Some(Source::Fleet(Box::new(fleet))));
         }
-        Ok(open::existing()?.map(Source::Local))
+        Ok(open::existing()?.map(|store| Source::Local(Box::new(store))))
     }
 
     #[cfg(feature = "fleet")]

@@ -111,7 +111,7 @@ fn a_fleet_is_read_like_the_store_that_was_shipped() {
     let shipped = machine.ok(&["ship", "--to", &fleet.writer]);
     assert!(shipped.starts_with("Shipped "), "{shipped}");
     assert!(machine.ok(&["ship", "--to", &fleet.writer]).starts_with("Nothing new to ship"));
-    let end = &run_id[run_id.len() - 8..];
+    let end = run_id.get(run_id.len() - 8..).unwrap();
     for arguments in [
         vec!["list"],
         vec!["list", "--json"],

