@@ -68,10 +68,12 @@ pub(super) fn condition(alias: &str) -> String {
     )
 }
 
+/// The condition of a run at level 0. With `OFFSET 0` the parent is looked up in the index; without, the
+/// first child run would make the server read all runs.
 fn top_condition() -> String {
     format!(
         "{} AND (r.parent_run_id IS NULL OR NOT EXISTS (SELECT FROM midcourse.runs AS parent \
-         WHERE parent.run_id = r.parent_run_id AND {}))",
+         WHERE parent.run_id = r.parent_run_id AND {} OFFSET 0))",
         condition("r"),
         condition("parent")
     )
@@ -182,7 +184,7 @@ pub(super) fn run_table(
     let contains = |column: &str| format!("position($8 IN lower(r.{column} COLLATE \"C\")) > 0");
     let matching = format!(
         "{} AND (r.parent_run_id IS NULL OR NOT EXISTS (SELECT FROM midcourse.runs AS parent \
-         WHERE parent.project = $1 AND parent.run_id = r.parent_run_id AND parent.started IS NOT NULL)) \
+         WHERE parent.project = $1 AND parent.run_id = r.parent_run_id AND parent.started IS NOT NULL OFFSET 0)) \
          AND ($7::bigint IS NULL OR r.ended IS NULL AND r.latest >= $7) \
          AND ($8::text IS NULL OR {} OR {} OR {} OR {})",
         condition("r"),
