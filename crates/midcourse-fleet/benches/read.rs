@@ -215,7 +215,7 @@ impl Bench {
             });
         }
         self.time("table with a text", |reader, n| {
-            let text = Some(format!("module {} ", n % 300));
+            let text = Some(format!("module {},", n % 300));
             reader.run_table(&RunTableQuery { text, ..query() }).unwrap().0.len()
         });
         self.calls = calls;

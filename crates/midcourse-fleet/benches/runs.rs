@@ -20,8 +20,18 @@ const HOSTS: [&str; 4] = ["claude-code", "codex", "opencode", "pi"];
 /// The events of a run: start, task, calls with their results, a last message, end. Half of the results
 /// are below 700 bytes, a tenth above 4 KB.
 pub(crate) fn run(dice: &mut Dice, id: &str, started: u64, calls: usize) -> Vec<Event> {
+    run_as(dice, RunIdentity::root(id), started, calls)
+}
+
+/// The events of a run that may be a child of another.
+pub(crate) fn run_as(
+    dice: &mut Dice,
+    identity: RunIdentity,
+    started: u64,
+    calls: usize,
+) -> Vec<Event> {
+    let id = identity.run_id.as_str().to_owned();
     let host = HOSTS[usize::try_from(dice.roll(4)).unwrap()];
-    let identity = RunIdentity::root(id);
     let source = Source::new(host, Channel::Hook);
     let (a, b) = (dice.roll(10_000), dice.roll(300));
     let task = format!("Fix the failing test number {a} in module {b}, and explain the change");

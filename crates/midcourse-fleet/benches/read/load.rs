@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use midcourse::{DataDir, now};
+use midcourse::{DataDir, RunIdentity, now};
 use midcourse_fleet::schema::{self, Access};
 use midcourse_fleet::{Level, ShipSettings, Shipper};
 use postgres::Client;
@@ -78,7 +78,7 @@ pub(crate) fn loaded(owner: &mut Client) -> Loaded {
     Loaded { ids, end: (last.unsigned_abs() / DAY + 1) * DAY }
 }
 
-/// A store with the runs of a day, and four long ones.
+/// A store with the runs of a day, one of 20 of which is a child run, and four long ones.
 fn day_of_runs(folder: &Path, start: u64) -> DataDir {
     let data_dir = DataDir::at(folder.join("day"));
     let mut store = runs::open(&data_dir);
@@ -89,7 +89,14 @@ fn day_of_runs(folder: &Path, start: u64) -> DataDir {
         store.append_all(events).unwrap();
     }
     for n in 0..RUNS {
-        let events = runs::run(&mut dice, &format!("run-{n}"), start + n * 50_000, runs::CALLS);
+        let identity = match n % 20 {
+            19 => RunIdentity::child_of(
+                &RunIdentity::root(format!("run-{}", n - 1)),
+                format!("run-{n}"),
+            ),
+            _ => RunIdentity::root(format!("run-{n}")),
+        };
+        let events = runs::run_as(&mut dice, identity, start + n * 50_000, runs::CALLS);
         store.append_all(events).unwrap();
     }
     data_dir
@@ -154,6 +161,7 @@ fn copy_day(owner: &mut Client, last: &str, day: u64) {
              r.store, r.level, r.records, r.reports, r.link, jsonb_set(r.header, '{{summary}}',
              (r.header -> 'summary') || jsonb_build_object(
                  'run_id', md5(r.run_id || ' {day}')::uuid::text,
+                 'parent_run_id', md5(r.parent_run_id || ' {day}')::uuid::text,
                  'started', r.started - {back}, 'latest', r.latest - {back}, 'ended', r.ended - {back}))
          FROM midcourse.runs AS r WHERE r.project = 1 AND r.records = 100 AND r.run > 0
              AND r.run_id LIKE 'run-%' ORDER BY r.run;
