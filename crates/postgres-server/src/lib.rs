@@ -36,6 +36,8 @@ const START_TIMEOUT: Duration = Duration::from_secs(120);
 pub struct Server {
     programs: PathBuf,
     folder: TempDir,
+    /// Removes the folder when this process ends without dropping the server, as tests do.
+    _cleaner: Child,
     options: Vec<String>,
     child: Mutex<Option<Child>>,
     databases: AtomicU32,
@@ -52,7 +54,11 @@ impl Server {
             );
             return None;
         };
-        let folder = tempfile::Builder::new().prefix("mcpg").tempdir().expect("a temporary folder");
+        // The user that the server runs as cannot enter a private temporary folder of root.
+        let parent = if is_root() { PathBuf::from("/tmp") } else { std::env::temp_dir() };
+        let folder = tempfile::Builder::new().prefix("mcpg").tempdir_in(parent);
+        let folder = folder.expect("a temporary folder");
+        let cleaner = cleaner(folder.path());
         let data = folder.path().join("data");
         give_to_server(folder.path());
         let made = as_server_user(&programs.join("initdb"))
@@ -63,8 +69,14 @@ impl Server {
             .expect("initdb runs");
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
         let options = options.iter().map(|option| (*option).to_owned()).collect();
-        let server =
-            Self { programs, folder, options, child: Mutex::new(None), databases: 0.into() };
+        let server = Self {
+            programs,
+            folder,
+            _cleaner: cleaner,
+            options,
+            child: Mutex::new(None),
+            databases: 0.into(),
+        };
         server.restart();
         Some(server)
     }
@@ -179,6 +191,16 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Starts a process that removes a folder once its input ends and no server uses the folder.
+fn cleaner(folder: &Path) -> Child {
+    let script = "cat > /dev/null; n=0; while [ -e \"$0/data/postmaster.pid\" ] && [ $n -lt 100 ]; \
+                  do sleep 0.1; n=$((n + 1)); done; rm -rf \"$0\"";
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", script]).arg(folder).process_group(0);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().expect("the shell starts")
 }
 
 fn is_root() -> bool {
