@@ -13,10 +13,13 @@ use midcourse_fleet::archive::{Archive, ArchivePlace, ArchiveWriter};
 use serde_json::json;
 
 use super::open;
+use super::source::StoreArguments;
 use crate::display::{escape_control_chars, json_line};
 use crate::duration::parse_age;
 use crate::terminal::warn;
 use selection::{ArchivedEnds, Selection, select};
+#[cfg(feature = "fleet")]
+use source::FleetRuns;
 use source::{Pieces, RunSource, StoredRuns};
 
 /// Maximum number of runs that cannot be archived for which a warning is printed.
@@ -42,6 +45,8 @@ pub(super) struct Arguments {
     /// Print a JSON line.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    store: StoreArguments,
 }
 
 /// A duration as the user wrote it.
@@ -70,6 +75,10 @@ struct Totals {
 pub(super) fn run(arguments: &Arguments) -> Result<bool> {
     let age = u64::try_from(arguments.older_than.duration.as_millis()).unwrap_or(u64::MAX);
     let moment = Timestamp::from_unix_ms(now().unix_ms().saturating_sub(age));
+    #[cfg(feature = "fleet")]
+    if let Some(fleet) = arguments.store.fleet()? {
+        return archive_runs(&FleetRuns::new(fleet.reader), moment, arguments);
+    }
     archive_runs(&StoredRuns(open::to_read()?), moment, arguments)
 }
 
@@ -175,7 +184,8 @@ fn print(
         let next = "run `midcourse verify` for details, and `midcourse repair`";
         writeln!(out, "{problems} runs were not archived; {next}.")?;
     } else if !arguments.dry_run && runs.saturating_add(archived) > 0 {
-        let prune = format!("midcourse prune --older-than {}", arguments.older_than.text);
+        let command = if arguments.store.is_fleet() { "fleet prune ADDRESS" } else { "prune" };
+        let prune = format!("midcourse {command} --older-than {}", arguments.older_than.text);
         writeln!(out, "They are still in the store; `{prune}` removes them.")?;
     }
     Ok(())

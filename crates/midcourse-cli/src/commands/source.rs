@@ -68,6 +68,15 @@ impl StoreArguments {
         Ok(open::existing()?.map(|store| Source::Local(Box::new(store))))
     }
 
+    /// Whether the options name a fleet.
+    #[cfg(feature = "archive")]
+    pub(super) const fn is_fleet(&self) -> bool {
+        #[cfg(feature = "fleet")]
+        return self.store.is_some();
+        #[cfg(not(feature = "fleet"))]
+        false
+    }
+
     #[cfg(feature = "fleet")]
     pub(super) fn fleet(&self) -> Result<Option<Fleet>> {
         let Some(address) = &self.store else { return Ok(None) };

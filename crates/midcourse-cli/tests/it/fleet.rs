@@ -242,6 +242,28 @@ fn runs_are_shipped_in_the_background_if_the_user_asks_for_it() {
     stop_shipper(&machine.home());
 }
 
+#[cfg(feature = "archive")]
+#[test]
+fn an_archive_of_a_fleet_is_the_store_that_was_shipped() {
+    let Some(fleet) = Fleet::new() else { return };
+    let (machine, elsewhere) = (Machine::new(), Machine::new());
+    let run_id = record_something(&machine);
+    machine.ok(&["ship", "--to", &fleet.writer]);
+    let folder = elsewhere.0.path().join("archive");
+    let folder = folder.to_str().unwrap();
+    let archive = ["archive", "--older-than", "0s", "--to", folder, "--store", &fleet.reader];
+    let archived = elsewhere.ok(&archive);
+    assert!(
+        archived.starts_with("Archived 5 runs") && archived.contains("fleet prune"),
+        "{archived}"
+    );
+    elsewhere.ok(&["import", folder]);
+    assert!(elsewhere.ok(&["verify"]).contains("5 runs"));
+    for arguments in [vec!["export", &run_id], vec!["list", "--json"]] {
+        assert_eq!(elsewhere.ok(&arguments), machine.ok(&arguments), "{arguments:?}");
+    }
+}
+
 #[test]
 fn old_days_are_dropped_and_the_ends_of_their_chains_stay() {
     let Some(fleet) = Fleet::new() else { return };

@@ -1,9 +1,18 @@
-//! Where `midcourse archive` gets its runs.
+//! Where `midcourse archive` gets its runs: the store of this machine, or a fleet.
+
+#[cfg(feature = "fleet")]
+use std::cell::RefCell;
+#[cfg(feature = "fleet")]
+use std::collections::{HashMap, HashSet};
 
 use anyhow::{Context as _, Result};
+#[cfg(feature = "fleet")]
+use midcourse::RunSummary;
 use midcourse::{
     ChainEntry, ChainLimit, ChainPart, ChainPosition, RunHeader, RunId, Store, Timestamp,
 };
+#[cfg(feature = "fleet")]
+use midcourse_fleet::{FleetReader, Level, RunReader as _};
 
 /// How much of a run is read at once.
 const PIECE: ChainLimit = ChainLimit { entries: 4_096, bytes: 4 << 20 };
@@ -38,6 +47,76 @@ impl RunSource for StoredRuns {
         Ok(self.0.chain_after(run_id, from, PIECE)?)
     }
 }
+
+/// The runs of a fleet.
+#[cfg(feature = "fleet")]
+pub(super) struct FleetRuns(RefCell<FleetReader>);
+
+#[cfg(feature = "fleet")]
+impl FleetRuns {
+    pub(super) fn new(reader: FleetReader) -> Self {
+        Self(RefCell::new(reader))
+    }
+}
+
+#[cfg(feature = "fleet")]
+impl RunSource for FleetRuns {
+    fn runs_before(&self, moment: Timestamp) -> Result<Vec<RunId>> {
+        let end = Timestamp::from_unix_ms(u64::MAX >> 1);
+        let all = self.0.borrow_mut().runs_between(Timestamp::default(), end)?;
+        // Without their texts, the hashes of runs cannot be checked.
+        let whole: HashSet<RunId> = all
+            .iter()
+            .filter(|run| run.level == Level::Full)
+            .map(|run| run.header.run_id().clone())
+            .collect();
+        let summaries: HashMap<RunId, RunSummary> = all
+            .into_iter()
+            .map(|run| (run.header.run_id().clone(), run.header.summary()))
+            .collect();
+        // The run at the top of each run's family.
+        let root = |run_id: &RunId| {
+            let mut root = run_id.clone();
+            for _ in 0..MAX_LEVELS {
+                let parent = summaries.get(&root).and_then(|run| run.parent_run_id.clone());
+                match parent.filter(|parent| summaries.contains_key(parent)) {
+                    Some(parent) => root = parent,
+                    None => break,
+                }
+            }
+            root
+        };
+        let recent: HashSet<RunId> = summaries
+            .values()
+            .filter(|run| run.latest >= moment)
+            .map(|run| root(&run.run_id))
+            .collect();
+        let mut old: Vec<&RunSummary> = summaries
+            .values()
+            .filter(|run| whole.contains(&run.run_id) && !recent.contains(&root(&run.run_id)))
+            .collect();
+        old.sort_by(|a, b| (a.started, &a.run_id).cmp(&(b.started, &b.run_id)));
+        Ok(old.into_iter().map(|run| run.run_id.clone()).collect())
+    }
+
+    fn header(&self, run_id: &RunId) -> Result<RunHeader> {
+        let family = self.0.borrow_mut().family(run_id)?;
+        let run = family.into_iter().next();
+        let run = run.with_context(|| format!("the run {run_id} was removed meanwhile"))?;
+        Ok(run.header)
+    }
+
+    fn entries_after(&self, run_id: &RunId, from: &ChainPosition) -> Result<ChainPart> {
+        let part = self.0.borrow_mut().chain_after(run_id, from, PIECE)?;
+        // The fleet's server cannot check hashes.
+        part.entries.iter().try_fold(*from, |position, entry| position.after(entry))?;
+        Ok(part)
+    }
+}
+
+/// How many levels of parents are followed.
+#[cfg(feature = "fleet")]
+const MAX_LEVELS: usize = 64;
 
 /// The entries of a run up to the end that a header names, in pieces. What the run gets later is not
 /// part of them.
