@@ -12,7 +12,6 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use midcourse::{DataDir, has_spilled};
 use midcourse_fleet::{FleetError, FleetTarget, Level, Progress, ShipSettings, Shipper};
-use serde_json::json;
 
 use super::open;
 use crate::config::{self, ShipLevel};
@@ -71,9 +70,6 @@ pub(super) struct Arguments {
     /// Write problems to the log file instead of standard error.
     #[arg(long, hide = true)]
     log: bool,
-    /// Print JSON lines.
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -134,7 +130,6 @@ pub(super) fn run(command: &Command) -> Result<bool> {
             log: arguments.log.then(|| Log::new(Some(&data_dir), "ship")),
             last: None,
         },
-        is_json: arguments.json,
         until_idle: arguments.until_idle,
     };
     if arguments.follow || arguments.until_idle.is_some() {
@@ -153,7 +148,7 @@ pub(super) fn run(command: &Command) -> Result<bool> {
     let bar = open::progress(0, "shipping");
     let progress = shipper.ship(|batch| bar.inc(batch.records))?;
     bar.finish_and_clear();
-    print(&progress, &plan.target, arguments.json)?;
+    print(&progress, &plan.target)?;
     Ok(progress.refused.is_empty())
 }
 
@@ -161,18 +156,8 @@ fn is_shipping(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(FleetError::AlreadyShipping))
 }
 
-fn print(progress: &Progress, target: &FleetTarget, is_json: bool) -> Result<()> {
+fn print(progress: &Progress, target: &FleetTarget) -> Result<()> {
     let mut out = stdout().lock();
-    if is_json {
-        for refused in &progress.refused {
-            let line = json!({"type": "refused", "run_id": refused.run_id, "why": refused.why});
-            writeln!(out, "{line}")?;
-        }
-        let line = json!({"type": "shipped", "runs": progress.runs, "records": progress.records,
-                          "reports": progress.reports, "refused": progress.refused.len()});
-        writeln!(out, "{line}")?;
-        return Ok(out.flush()?);
-    }
     for refused in &progress.refused {
         let id = one_line(refused.run_id.as_str(), 80);
         warn(&format!("run {id} was not shipped: {}", escape_control_chars(&refused.why)));
@@ -217,7 +202,6 @@ impl Problems {
 /// A shipper that keeps running.
 struct Follow {
     problems: Problems,
-    is_json: bool,
     until_idle: Option<Duration>,
 }
 
@@ -256,11 +240,7 @@ impl Follow {
                         self.problems.write(&format!("run {id} was not shipped: {}", refused.why));
                     }
                     if progress.batches > 0 && self.problems.log.is_none() {
-                        print(
-                            &Progress { refused: Vec::new(), ..progress },
-                            &plan.target,
-                            self.is_json,
-                        )?;
+                        print(&Progress { refused: Vec::new(), ..progress }, &plan.target)?;
                         PAUSE
                     } else {
                         POLL_INTERVAL
