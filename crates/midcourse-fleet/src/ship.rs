@@ -140,6 +140,8 @@ impl Shipper {
         let Read { batch, refused } = read;
         let mut progress = Progress { refused, ..Progress::default() };
         if batch.is_empty() {
+            // Of a run that was changed here, the cursor was forgotten: the next try asks the server.
+            self.cursors.commit()?;
             return Ok((progress, self.outbox.read(&mut self.cursors, None)?));
         }
         let (sent, mut next) = self.send(&batch)?;

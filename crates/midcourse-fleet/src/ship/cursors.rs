@@ -91,6 +91,9 @@ impl Cursors {
 
     /// Writes what has changed to disk.
     pub(super) fn commit(&mut self) -> Result<(), FleetError> {
+        if self.changed.is_empty() {
+            return Ok(());
+        }
         let write = || -> rusqlite::Result<()> {
             let transaction = self.connection.unchecked_transaction()?;
             for run_id in &self.changed {
