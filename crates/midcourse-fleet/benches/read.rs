@@ -54,7 +54,7 @@ fn setting(name: &str, default: u64) -> u64 {
 fn main() {
     let is_given = |wanted: &str| std::env::args().any(|argument| argument == wanted);
     let days = setting("MIDCOURSE_BENCH_DAYS", 60);
-    // A server that an earlier call with `-- serve` has filled.
+    // An earlier call with `-- serve` has started this server and loaded the data.
     if let Ok(url) = std::env::var("MIDCOURSE_BENCH_FLEET") {
         let target = |role: &str| FleetTarget::parse(&url.replace("ROLE", role)).unwrap();
         let mut owner = target(OWNER).connect().unwrap();

@@ -24,7 +24,7 @@ pub(super) struct Command {
     task: Task,
 }
 
-/// The address of the fleet, of every task.
+/// The address of the fleet, which every subcommand takes.
 #[derive(clap::Args)]
 struct Address {
     /// The fleet: postgres://USER@HOST/DATABASE or service=NAME.

@@ -92,8 +92,8 @@ impl Outbox {
         Ok(())
     }
 
-    /// Reads the next part of as many runs as fit into a batch. `ahead` is on its way to the server: it
-    /// is assumed that its parts are accepted.
+    /// Reads the next part of as many runs as fit into a batch. If a batch is still being sent, it is
+    /// `ahead`: this method assumes that the server accepts its parts.
     pub(super) fn read(
         &mut self,
         cursors: &mut Cursors,

@@ -7,7 +7,7 @@ use anyhow::Result;
 use midcourse::Store;
 use serde_json::Value;
 
-/// What addresses of archives in an object store begin with.
+/// The address of an archive in an object store begins with this.
 const OBJECT_STORE: &str = "s3://";
 
 /// The folder of an archive that has its manifests, and a text that each of them contains.
