@@ -10,8 +10,8 @@ use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -23,7 +23,17 @@ pub const OWNER: &str = "owner";
 /// Postgres does not run as root; then it runs as `nobody`.
 const NOBODY: u32 = 65_534;
 
-/// Gives a file or folder to the user that the server runs as, for files that it may read alone.
+/// A temporary folder that the user the server runs as can read, whatever `TMPDIR` is.
+pub fn folder_for_server() -> TempDir {
+    // That user cannot enter a private temporary folder of root.
+    let parent = if is_root() { PathBuf::from("/tmp") } else { std::env::temp_dir() };
+    let folder = tempfile::Builder::new().prefix("mcpg").tempdir_in(parent);
+    let folder = folder.expect("a temporary folder");
+    give_to_server(folder.path());
+    folder
+}
+
+/// Gives a file to the user that the server runs as, for files that no one else may read.
 pub fn give_to_server(path: &Path) {
     if is_root() {
         std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).expect("chown");
@@ -54,13 +64,9 @@ impl Server {
             );
             return None;
         };
-        // The user that the server runs as cannot enter a private temporary folder of root.
-        let parent = if is_root() { PathBuf::from("/tmp") } else { std::env::temp_dir() };
-        let folder = tempfile::Builder::new().prefix("mcpg").tempdir_in(parent);
-        let folder = folder.expect("a temporary folder");
+        let folder = folder_for_server();
         let cleaner = cleaner(folder.path());
         let data = folder.path().join("data");
-        give_to_server(folder.path());
         let made = as_server_user(&programs.join("initdb"))
             .args(["--auth=trust", "--no-sync", "--no-instructions", "--encoding=UTF8"])
             .args(["--locale=C.UTF-8", "--username", OWNER, "--pgdata"])
@@ -135,7 +141,9 @@ impl Server {
         if let Some(pid) = pid.trim().parse().ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, Signal::KILL);
         }
-        if let Some(mut shell) = self.child.lock().expect("not poisoned").take() {
+        // Also after `restart` panicked: a second panic, in `drop`, would hide what it said.
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mut shell) = child.take() {
             let _ = shell.wait();
         }
     }

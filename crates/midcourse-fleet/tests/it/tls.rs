@@ -8,7 +8,7 @@ use std::process::Command;
 
 use midcourse_fleet::schema::{self, Access};
 use midcourse_fleet::{FleetTarget, Level, ShipSettings, Shipper};
-use postgres_server::{OWNER, Server, give_to_server};
+use postgres_server::{OWNER, Server, folder_for_server, give_to_server};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
 use crate::runs::message;
@@ -34,7 +34,6 @@ fn write(folder: &Path, name: &str, text: &str, mode: u32) -> PathBuf {
 /// A server on a port of 127.0.0.1 that accepts nothing but TLS with a password there, with a
 /// certificate for that address.
 fn start(folder: &Path) -> Option<Server> {
-    give_to_server(folder);
     let (issuer, authority) = authority("fleet");
     write(folder, "authority.pem", &authority, 0o644);
     let key = KeyPair::generate().unwrap();
@@ -107,7 +106,7 @@ fn ship(machine: &Machine, address: &str, variables: &[(&str, &str)]) -> String 
 
 #[test]
 fn the_certificate_is_checked_and_the_password_stays_secret() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder_for_server();
     let Some(server) = start(folder.path()) else { return };
     let fleet = Fleet::new(&server);
     let role = fleet.role("machine");
