@@ -243,7 +243,7 @@ fn an_interrupted_restore_is_finished_by_the_next_process() {
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[test]
 fn a_full_disk_is_reported_and_leaves_no_file() {
-    use crate::disk::{Disk, Fault};
+    use simulated_disk::{Disk, Fault};
     let disk = Disk::new();
     let data_dir = midcourse::DataDir::at(disk.root().join("home"));
     let mut store = midcourse::Store::open(&data_dir, test_settings()).unwrap();

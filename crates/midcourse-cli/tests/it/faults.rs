@@ -15,8 +15,8 @@ use midcourse::{
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::disk::{Disk, Fault, recorded_root};
 use crate::events::{TempStore, empty_memory, findings, test_settings, text_of, user_message};
+use simulated_disk::{Disk, Fault, recorded_root};
 
 /// A timeout in milliseconds, so long that no test reaches it.
 const LONG_TIMEOUT_MS: &str = "60000";
@@ -310,7 +310,7 @@ fn recorder_loop() {
     recorder.begin_blocking(RunIdentity::root("r")).unwrap();
     for _ in std::io::stdin().lines() {
         let recorded = recorder.record_blocking(TrajectoryPayload::TurnStarted).unwrap();
-        crate::disk::ack(if recorded.recorded().is_some() { "recorded" } else { "dropped" });
+        simulated_disk::ack(if recorded.recorded().is_some() { "recorded" } else { "dropped" });
         std::io::stderr().write_all(b"done\n").unwrap();
     }
 }

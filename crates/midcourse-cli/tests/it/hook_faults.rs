@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime};
 use midcourse::{DataDir, Store, TrajectoryPayload, is_kept_in_memory};
 use serde_json::json;
 
-use crate::disk::{Disk, Fault};
 use crate::events::{empty_memory, findings, test_settings};
 use crate::hook::{patient, reply, start};
+use simulated_disk::{Disk, Fault};
 
 fn started(call: &str) -> Vec<u8> {
     json!({"session_id": "s", "hook_event_name": "PreToolUse", "tool_name": "Bash",

@@ -17,8 +17,6 @@ mod contract;
 mod daily_commands;
 mod damage;
 mod delete;
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-mod disk;
 #[cfg(unix)]
 mod doctor;
 mod effect;
@@ -38,8 +36,6 @@ mod kill;
 mod label;
 #[cfg(feature = "otlp")]
 mod otlp;
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-mod power;
 #[cfg(target_os = "linux")]
 mod proxy;
 mod recorder;

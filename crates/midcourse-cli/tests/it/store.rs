@@ -275,35 +275,6 @@ fn many_writers_can_create_a_store_at_once() {
     }
 }
 
-/// `step` evaluates an event before it begins the transaction that stores the event. If another
-/// writer has added records to the run meanwhile, `step` must evaluate the event again.
-#[test]
-fn concurrent_steps_on_one_run_are_serialised() {
-    let place = TempStore::new();
-    drop(place.open());
-    std::thread::scope(|scope| {
-        for writer in 0..4 {
-            let place = &place;
-            scope.spawn(move || {
-                let (mut store, mut engine) = (place.open(), synced_engine());
-                for n in 0..60 {
-                    let call = format!("{writer}-{n}");
-                    store.step(tool_ended("r", &call, "error: no rule"), &mut engine).unwrap();
-                }
-            });
-        }
-    });
-    let store = place.open();
-    assert_eq!(findings(&store), [""; 0]);
-    let records = store.trajectory("r").unwrap();
-    assert_eq!(store.run("r").unwrap().unwrap().calls, 240);
-    let mut engine = Engine::shipped(Budget::default());
-    records.iter().for_each(|record| engine.fold(record));
-    let (folded, saved) = store.checkpoint("r").unwrap().unwrap();
-    assert_eq!(folded, records.len() as u64);
-    assert!(engine.checkpoint().unwrap() == saved, "the checkpoint equals the fold of the records");
-}
-
 /// A checkpoint that is missing or damaged is computed again from the records of the run. One call
 /// of `step` reads at most 20,000 records for that, so a longer run needs several calls.
 #[test]

@@ -6,7 +6,11 @@
     reason = "a test that cannot continue fails"
 )]
 
+mod concurrency;
+mod events;
 mod monitor;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod power;
 mod run_copy;
 mod seed_names;
 mod tidy;

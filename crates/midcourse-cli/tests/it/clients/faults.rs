@@ -6,7 +6,7 @@ use std::process::Command;
 use super::Client;
 use super::script::Script;
 use super::trial::{Ended, Hooks, RUN, Trial};
-use crate::disk::{Disk, Fault};
+use simulated_disk::{Disk, Fault};
 
 fn script(client: Client) -> Script {
     let steps = [

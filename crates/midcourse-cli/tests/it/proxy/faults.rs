@@ -9,8 +9,8 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use super::server::{Server, completion};
 use super::{Chat, Proxy, configured};
-use crate::disk::{Disk, Fault};
 use crate::events::{findings, test_settings};
+use simulated_disk::{Disk, Fault};
 
 /// An agent behind a proxy whose data directory is on a simulated disk.
 struct Agent {

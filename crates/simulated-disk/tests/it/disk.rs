@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use super::{Disk, Entry, Fault, Sample, ack, assert_passed, recorded_root};
+use simulated_disk::{Disk, Entry, Fault, Sample, ack, assert_passed, recorded_root};
 
 fn sync_folder(path: &Path) {
     File::open(path).unwrap().sync_all().unwrap();
@@ -72,7 +72,7 @@ fn append_lines_in_two_threads() {
 #[test]
 fn an_acknowledged_line_survives_every_power_cut() {
     let disk = Disk::new();
-    disk.run_child("disk::self_tests::append_lines");
+    disk.run_child("disk::append_lines");
     assert_eq!(disk.log().iter().filter(|entry| entry.is_ack()).count(), 8);
     assert_eq!(count_lost_lines(&disk), 0);
 }
@@ -80,7 +80,7 @@ fn an_acknowledged_line_survives_every_power_cut() {
 #[test]
 fn the_changes_of_two_processes_with_two_threads_are_recorded_in_one_order() {
     let disk = Disk::new();
-    let test = "disk::self_tests::append_lines_in_two_threads";
+    let test = "disk::append_lines_in_two_threads";
     let children =
         [(); 2].map(|()| disk.child(test).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn());
     for child in children {
@@ -95,7 +95,7 @@ fn without_syncs_an_acknowledged_line_is_lost() {
     for glob in ["*", "lines", "*/"] {
         let disk = Disk::new();
         disk.inject(&[Fault::dropped_sync().on(glob)]);
-        disk.run_child("disk::self_tests::append_lines");
+        disk.run_child("disk::append_lines");
         assert!(count_lost_lines(&disk) > 0, "dropped syncs of {glob}");
     }
 }
@@ -103,10 +103,10 @@ fn without_syncs_an_acknowledged_line_is_lost() {
 #[test]
 fn the_same_seed_gives_the_same_states() {
     let disk = Disk::new();
-    disk.run_child("disk::self_tests::append_lines");
+    disk.run_child("disk::append_lines");
     let states = |seed| {
         let states = disk.crash_states(Sample::at_most(5).random_states(6), seed);
-        states.map(|state| (state.to_string(), state.image().clone())).collect::<Vec<_>>()
+        states.map(|state| (state.to_string(), state.content())).collect::<Vec<_>>()
     };
     assert_eq!(states(7), states(7));
     let images = |seed| states(seed).into_iter().map(|(_, image)| image).collect::<Vec<_>>();
@@ -117,7 +117,7 @@ fn the_same_seed_gives_the_same_states() {
 fn an_unsynced_write_is_lost_or_whole_or_torn_or_only_extends_the_file() {
     let disk = Disk::new();
     disk.inject(&[Fault::dropped_sync().on("lines")]);
-    disk.run_child("disk::self_tests::append_lines");
+    disk.run_child("disk::append_lines");
     let whole = line(0).into_bytes();
     let mut seen = [false; 4];
     for state in disk.crash_states(Sample::all().random_states(20), 7) {
@@ -153,7 +153,7 @@ fn replace_by_rename() {
 #[test]
 fn a_rename_is_atomic_and_may_be_lost_until_its_folder_is_synced() {
     let disk = Disk::new();
-    disk.run_child("disk::self_tests::replace_by_rename");
+    disk.run_child("disk::replace_by_rename");
     let (mut renamed, mut lost) = (0, 0);
     for state in disk.crash_states(Sample::all(), 7) {
         let folder = state.materialise();
@@ -197,7 +197,7 @@ fn write_in_a_new_folder() {
 #[test]
 fn a_new_folder_may_be_lost_until_its_parent_is_synced() {
     let disk = Disk::new();
-    disk.run_child("disk::self_tests::write_in_a_new_folder");
+    disk.run_child("disk::write_in_a_new_folder");
     let mut lost = 0;
     for state in disk.crash_states(Sample::all(), 7) {
         let folder = state.materialise();
@@ -241,7 +241,7 @@ fn append_until_it_works() {
 
 #[test]
 fn faults_can_be_set_and_removed_while_a_process_runs() {
-    let test = "disk::self_tests::append_until_it_works";
+    let test = "disk::append_until_it_works";
     for (fault, errno) in [
         (Fault::no_space(), "28"),
         (Fault::sync_error(), "5"),
@@ -275,7 +275,7 @@ fn a_fault_affects_only_the_operations_that_it_selects() {
     let outcomes = |fault: Fault| {
         let disk = Disk::new();
         disk.inject(&[fault]);
-        disk.run_child("disk::self_tests::append_four_times");
+        disk.run_child("disk::append_four_times");
         let last = disk.crash_states(Sample::at_most(0), 7).last().unwrap();
         (last.acked().join(" "), disk.log())
     };
@@ -311,7 +311,7 @@ fn sync_again_after_a_failure() {
 fn a_successful_sync_after_a_failed_one_does_not_make_data_durable() {
     let disk = Disk::new();
     disk.inject(&[Fault::sync_error().on("lines").times(1)]);
-    disk.run_child("disk::self_tests::sync_again_after_a_failure");
+    disk.run_child("disk::sync_again_after_a_failure");
     let lost = disk
         .crash_states(Sample::all(), 7)
         .filter(|state| !state.acked().is_empty())

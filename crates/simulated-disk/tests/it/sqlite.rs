@@ -11,7 +11,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::{CrashState, Disk, Fault, Sample, ack, recorded_root};
+use simulated_disk::{CrashState, Disk, Fault, Sample, ack, recorded_root};
 
 fn text(id: i64) -> String {
     format!("{id:05} ").repeat(if id % 7 == 0 { 2000 } else { 60 })
@@ -84,7 +84,7 @@ fn assert_has_rows(state: &CrashState, acked: &BTreeSet<i64>) {
 #[test]
 fn every_commit_survives_every_power_cut() {
     let disk = Disk::new();
-    disk.run_child("disk::sqlite_tests::insert_rows");
+    disk.run_child("sqlite::insert_rows");
     let mut states = 0;
     for state in disk.crash_states(Sample::at_most(300).random_states(2), 7) {
         assert_has_rows(&state, &acked(&state));
@@ -96,11 +96,11 @@ fn every_commit_survives_every_power_cut() {
 #[test]
 fn every_commit_survives_a_power_cut_during_recovery() {
     let disk = Disk::new();
-    disk.run_child("disk::sqlite_tests::insert_rows");
+    disk.run_child("sqlite::insert_rows");
     let states = disk.crash_states(Sample::at_most(0).random_states(1), 7);
     for state in states.filter(|state| state.acked().len() > 5).step_by(101) {
         let again = Disk::after(&state);
-        again.run_child("disk::sqlite_tests::recover_rows");
+        again.run_child("sqlite::recover_rows");
         for later in again.crash_states(Sample::at_most(20), 7) {
             assert_has_rows(&later, &acked(&state));
         }
@@ -112,7 +112,7 @@ fn without_syncs_a_commit_is_lost() {
     for glob in ["*", "*-wal", "*/"] {
         let disk = Disk::new();
         disk.inject(&[Fault::dropped_sync().on(glob)]);
-        disk.run_child("disk::sqlite_tests::insert_rows");
+        disk.run_child("sqlite::insert_rows");
         let mut states = disk.crash_states(Sample::at_most(0).random_states(1), 7);
         let loses_rows = |state: CrashState| {
             let found = ids(state.materialise().path(), "OFF");
@@ -133,7 +133,7 @@ fn a_commit_that_is_retried_after_a_failure_survives() {
     ] {
         let disk = Disk::new();
         disk.inject(std::slice::from_ref(&fault));
-        disk.run_child("disk::sqlite_tests::insert_rows");
+        disk.run_child("sqlite::insert_rows");
         let states = disk.crash_states(Sample::at_most(0).random_states(1), 7);
         let mut failures = 0;
         for state in states.step_by(6) {

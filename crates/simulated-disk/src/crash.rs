@@ -18,24 +18,24 @@ use super::rng::CrashRng;
 
 /// How many crash points to test, and how many random states at each of them.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sample {
+pub struct Sample {
     points: usize,
     random_states: u64,
 }
 
 impl Sample {
     /// Tests every crash point, with four random states at each.
-    pub(crate) fn all() -> Self {
+    pub fn all() -> Self {
         Self { points: usize::MAX, random_states: 4 }
     }
 
     /// Tests the end of the log and all crash points just before and after a sync and just after an
     /// acknowledgement. If these are fewer than `points`, adds random ones up to that number.
-    pub(crate) fn at_most(points: usize) -> Self {
+    pub fn at_most(points: usize) -> Self {
         Self { points, ..Self::all() }
     }
 
-    pub(crate) fn random_states(self, random_states: u64) -> Self {
+    pub fn random_states(self, random_states: u64) -> Self {
         Self { random_states, ..self }
     }
 
@@ -61,7 +61,7 @@ impl Sample {
 }
 
 /// One disk that a power cut could have left.
-pub(crate) struct CrashState {
+pub struct CrashState {
     image: Image,
     acked: Vec<String>,
     description: String,
@@ -69,7 +69,7 @@ pub(crate) struct CrashState {
 
 impl CrashState {
     /// The lines acknowledged before the power cut.
-    pub(crate) fn acked(&self) -> &[String] {
+    pub fn acked(&self) -> &[String] {
         &self.acked
     }
 
@@ -77,8 +77,13 @@ impl CrashState {
         &self.image
     }
 
+    /// The content of the disk's root, to compare states.
+    pub fn content(&self) -> impl Eq + fmt::Debug + use<> {
+        self.image.clone()
+    }
+
     /// Writes the content of the disk's root to a new folder.
-    pub(crate) fn materialise(&self) -> TempDir {
+    pub fn materialise(&self) -> TempDir {
         let folder = tempfile::tempdir().unwrap();
         self.image.write(folder.path());
         folder
@@ -93,7 +98,7 @@ impl fmt::Display for CrashState {
 }
 
 /// The crash states of a log, ordered by crash point.
-pub(crate) struct CrashStates {
+pub struct CrashStates {
     model: Model,
     log: vec::IntoIter<Entry>,
     /// The number of log entries that were applied to `model`.

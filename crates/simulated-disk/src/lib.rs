@@ -13,12 +13,15 @@
 //!
 //! ```ignore
 //! let disk = Disk::new();
-//! disk.run_child("disk::self_tests::append_lines");
+//! disk.run_child("power::append_lines");
 //! for state in disk.crash_states(Sample::at_most(400), 7) {
 //!     let folder = state.materialise();
 //!     // open the files in `folder`; everything in `state.acked()` must be there
 //! }
 //! ```
+
+#![cfg(all(target_os = "linux", target_env = "gnu"))]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 mod crash;
 mod faults;
@@ -27,8 +30,6 @@ mod image;
 mod log;
 mod model;
 mod rng;
-mod self_tests;
-mod sqlite_tests;
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -40,29 +41,36 @@ use std::{env, str};
 
 use tempfile::TempDir;
 
-pub(crate) use crash::{CrashState, CrashStates, Sample};
-pub(crate) use faults::Fault;
-pub(crate) use log::Entry;
+pub use crash::{CrashState, CrashStates, Sample};
+pub use faults::Fault;
+pub use log::Entry;
 
 use file::Survival;
 use image::Image;
 use model::Model;
 
 /// A folder that records the changes made by commands under [`Disk::record`].
-pub(crate) struct Disk {
+pub struct Disk {
     folder: TempDir,
     /// The content of the root folder before the first recorded change.
     initial: Model,
 }
 
+impl Default for Disk {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Disk {
-    pub(crate) fn new() -> Self {
+    /// An empty disk.
+    pub fn new() -> Self {
         Self::with_content(&Image::default())
     }
 
     /// A disk with the content that survived a power cut. A test can run the recovery on this disk
     /// and cut the power a second time.
-    pub(crate) fn after(state: &CrashState) -> Self {
+    pub fn after(state: &CrashState) -> Self {
         Self::with_content(state.image())
     }
 
@@ -82,7 +90,7 @@ impl Disk {
     }
 
     /// The recorded folder. Change it only through recorded processes.
-    pub(crate) fn root(&self) -> PathBuf {
+    pub fn root(&self) -> PathBuf {
         self.path("root")
     }
 
@@ -90,7 +98,7 @@ impl Disk {
     ///
     /// Do not kill these processes: a change that one just made could then be missing in the log.
     /// To test what a kill leaves, use the crash state in which every change survived.
-    pub(crate) fn record<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+    pub fn record<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         let is_static = cfg!(target_feature = "crt-static");
         assert!(
             !is_static,
@@ -109,13 +117,13 @@ impl Disk {
     /// The file to which acknowledgements are written, one per line. A test can pass this file to a
     /// recorded command as its standard output; then each line that the command prints is an
     /// acknowledgement.
-    pub(crate) fn acks(&self) -> File {
+    pub fn acks(&self) -> File {
         OpenOptions::new().append(true).open(self.path("acks")).unwrap()
     }
 
     /// A recorded process that runs one test of this binary, given by its full name. The test
     /// should have `#[ignore]` and start with [`recorded_root`].
-    pub(crate) fn child(&self, test: &str) -> Command {
+    pub fn child(&self, test: &str) -> Command {
         let mut command = Command::new(env::current_exe().unwrap());
         command.args([test, "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
         self.record(&mut command);
@@ -123,13 +131,13 @@ impl Disk {
     }
 
     /// Runs a [`Disk::child`], which must succeed.
-    pub(crate) fn run_child(&self, test: &str) {
+    pub fn run_child(&self, test: &str) {
         let output = self.child(test).output().unwrap();
         assert_passed(test, &output);
     }
 
     /// Replaces the faults of the disk, with immediate effect on running processes.
-    pub(crate) fn inject(&self, faults: &[Fault]) {
+    pub fn inject(&self, faults: &[Fault]) {
         assert!(faults.len() <= 16, "the shim supports at most sixteen faults");
         let log = self.locked_log();
         let lines: String = faults.iter().map(Fault::line).collect();
@@ -139,7 +147,7 @@ impl Disk {
     }
 
     /// Removes all faults.
-    pub(crate) fn heal(&self) {
+    pub fn heal(&self) {
         self.inject(&[]);
     }
 
@@ -154,7 +162,7 @@ impl Disk {
     ///
     /// Fails if replaying these changes does not give the real content of the folder. In that case
     /// the shim missed a change, and the crash states would be wrong.
-    pub(crate) fn log(&self) -> Vec<Entry> {
+    pub fn log(&self) -> Vec<Entry> {
         let locked = self.locked_log();
         let entries = log::parse(&fs::read(self.path("log")).unwrap());
         let found = Image::read(&self.root());
@@ -168,26 +176,26 @@ impl Disk {
 
     /// The disks that a power cut at some point of the log could have left. The same log and seed
     /// give the same states.
-    pub(crate) fn crash_states(&self, sample: Sample, seed: u64) -> CrashStates {
+    pub fn crash_states(&self, sample: Sample, seed: u64) -> CrashStates {
         CrashStates::new(self.initial.clone(), self.log(), sample, seed)
     }
 }
 
 /// Asserts that a [`Disk::child`] ran its test and that the test passed.
-pub(crate) fn assert_passed(test: &str, output: &Output) {
+pub fn assert_passed(test: &str, output: &Output) {
     let (stdout, stderr) = (str::from_utf8(&output.stdout), str::from_utf8(&output.stderr));
     let passed = output.status.success() && stdout.is_ok_and(|text| text.contains("1 passed"));
     assert!(passed, "{test}: {}\n{}\n{}", output.status, stdout.unwrap(), stderr.unwrap());
 }
 
 /// The recorded folder, when called in a [`Disk::child`]; `None` if the test was started directly.
-pub(crate) fn recorded_root() -> Option<PathBuf> {
+pub fn recorded_root() -> Option<PathBuf> {
     env::var_os("DISK_ROOT").map(PathBuf::from)
 }
 
 /// Called in a [`Disk::child`] to acknowledge `line`: the data it stands for must survive a power
 /// cut from now on.
-pub(crate) fn ack(line: &str) {
+pub fn ack(line: &str) {
     let path = env::var_os("DISK_ACKS").unwrap();
     let mut acks = OpenOptions::new().append(true).open(path).unwrap();
     acks.write_all(format!("{line}\n").as_bytes()).unwrap();
@@ -198,11 +206,12 @@ fn shim() -> &'static Path {
     static SHIM: OnceLock<PathBuf> = OnceLock::new();
     SHIM.get_or_init(|| {
         let mut hasher = DefaultHasher::new();
-        include_str!("disk/shim.c").hash(&mut hasher);
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        include_str!("shim.c").hash(&mut hasher);
+        let program = env::current_exe().unwrap();
+        let folder = program.parent().unwrap();
         let library = folder.join(format!("disk_shim_{:016x}.so", hasher.finish()));
         if !library.exists() {
-            let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/disk/shim.c");
+            let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/shim.c");
             // Several test processes may compile at the same time, so each compiles to a file of
             // its own and renames the file when it is complete.
             let own = folder.join(format!("disk_shim_{}.so", process::id()));

@@ -3,13 +3,14 @@
 //! store takes it later.
 //!
 //! Killing the process would not test the syncs, because the kernel still writes the unsynced data
-//! of a killed process. So the process runs on the simulated disk of the module `disk`.
+//! of a killed process. So the process runs on a simulated disk.
 
 use midcourse::{
     Budget, DataDir, Durability, Engine, Store, StoreSettings, SyncedEngine, spill_event,
 };
 
-use crate::disk::{CrashState, Disk, Fault, Sample, ack, recorded_root};
+use simulated_disk::{CrashState, Disk, Fault, Sample, ack, recorded_root};
+
 use crate::events::{findings, test_settings, tool_ended, user_message};
 
 /// A text so long, and so hard to compress, that a few of them fill SQLite's write-ahead log and

@@ -9,7 +9,7 @@ use std::fmt;
 
 /// One recorded operation. Paths are relative to the disk's root.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Entry {
+pub enum Entry {
     Create { path: String, inode: u64 },
     MakeFolder { path: String, inode: u64 },
     Link { path: String, inode: u64 },
@@ -23,11 +23,11 @@ pub(crate) enum Entry {
 }
 
 impl Entry {
-    pub(crate) fn is_sync(&self) -> bool {
+    pub fn is_sync(&self) -> bool {
         matches!(self, Self::Sync { .. } | Self::SyncFailed { .. })
     }
 
-    pub(crate) fn is_ack(&self) -> bool {
+    pub fn is_ack(&self) -> bool {
         matches!(self, Self::Ack { .. })
     }
 }

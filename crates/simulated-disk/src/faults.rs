@@ -11,7 +11,7 @@
 /// slashes. When a folder is synced, its path ends in a slash, and the path of the root is `./`, so
 /// `*/` matches all syncs of folders.
 #[derive(Debug, Clone)]
-pub(crate) struct Fault {
+pub struct Fault {
     /// Letters for the operations that fail. `w`: writing and changing the length; `s`: syncing;
     /// `n`: opening for writing, creating, renaming, linking and removing.
     kinds: &'static str,
@@ -38,47 +38,47 @@ impl Fault {
     }
 
     /// Writing and changing the length fail, because the disk is full.
-    pub(crate) fn no_space() -> Self {
+    pub fn no_space() -> Self {
         Self::new("w", ENOSPC)
     }
 
     /// Writes store only the first half of the data, and report that length.
-    pub(crate) fn short_write() -> Self {
+    pub fn short_write() -> Self {
         Self::new("w", 0)
     }
 
     /// Syncs fail. The data may be lost in a power cut even if a later sync succeeds.
-    pub(crate) fn sync_error() -> Self {
+    pub fn sync_error() -> Self {
         Self::new("s", EIO)
     }
 
     /// Syncs take longer than a hook may take, and then succeed.
-    pub(crate) fn slow_sync() -> Self {
+    pub fn slow_sync() -> Self {
         Self::new("s", SLOW)
     }
 
     /// Nothing can be written, created, renamed or removed.
-    pub(crate) fn read_only() -> Self {
+    pub fn read_only() -> Self {
         Self::new("wn", EROFS)
     }
 
     /// Syncs report success and do nothing, as if the program never synced.
-    pub(crate) fn dropped_sync() -> Self {
+    pub fn dropped_sync() -> Self {
         Self::new("s", 0)
     }
 
     /// Lets the first `first - 1` matching operations succeed. The default is that none succeeds.
-    pub(crate) fn from(self, first: u64) -> Self {
+    pub fn from(self, first: u64) -> Self {
         Self { first, ..self }
     }
 
     /// Applies the fault to at most this many matching operations. The default is no limit.
-    pub(crate) fn times(self, times: u64) -> Self {
+    pub fn times(self, times: u64) -> Self {
         Self { times, ..self }
     }
 
     /// Applies the fault only to paths that match this glob. The default is `*`, all paths.
-    pub(crate) fn on(self, glob: &str) -> Self {
+    pub fn on(self, glob: &str) -> Self {
         assert!(!glob.contains(char::is_whitespace) && glob.len() < 256, "invalid glob: {glob}");
         Self { glob: glob.to_owned(), ..self }
     }
