@@ -4,18 +4,18 @@
 //! A run is copied when somebody asks for it, and only what is new when somebody asks again. The store
 //! is in a private temporary folder and is removed with the process.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use midcourse::{
-    ChainLimit, ChainPart, ChainPosition, DataDir, Durability, Finding, RunId, SearchFilter,
-    SearchHit, SearchIndex, Store, StoreError, StoreSettings, Timestamp,
+    ChainError, ChainLimit, ChainPart, ChainPosition, DataDir, Durability, Finding, RunId,
+    SearchFilter, SearchHit, SearchIndex, Store, StoreError, StoreSettings, Timestamp,
 };
 use tempfile::TempDir;
 
 use crate::error::FleetError;
 use crate::reader::{ReadRun, RunReader};
 use crate::ship::Level;
-use crate::words::Words;
+use crate::words::{Candidates, Words};
 
 /// How much of a run is read at once.
 const PART: ChainLimit = ChainLimit { entries: 5_000, bytes: 16 * 1024 * 1024 };
@@ -30,6 +30,13 @@ pub struct LocalCopy {
     unreadable: Vec<Finding>,
     /// Removed on drop, after the store is closed.
     _folder: TempDir,
+}
+
+/// A run that a search may find.
+struct Candidate {
+    run_id: RunId,
+    /// The records that may contain all the words; `None` stands for all records.
+    seqs: Option<Vec<u64>>,
 }
 
 /// How far a run is copied.
@@ -253,39 +260,105 @@ impl LocalCopy {
         words: &str,
         filter: &SearchFilter,
         count: usize,
-    ) -> Result<(Vec<SearchHit>, Vec<midcourse::Finding>), FleetError> {
-        /// How many runs are searched at first, and at most, at once. A frequent word has enough hits
+    ) -> Result<(Vec<SearchHit>, Vec<Finding>), FleetError> {
+        /// How many runs are found at once.
+        const PAGE: usize = 256;
+        /// How many of them are read at first, and at most, at once. A frequent word has enough hits
         /// in the first ones.
         const RUNS: std::ops::RangeInclusive<usize> = 2..=64;
+        let wanted = Words::of(words);
         let (mut hits, mut findings, mut skip) = (Vec::new(), Vec::new(), 0);
-        let (mut index, mut runs) = (SearchIndex::open(&self.store)?, *RUNS.start());
+        let mut at_once = *RUNS.start();
         while hits.len() < count {
-            let candidates = match &filter.run_id {
+            let found = match &filter.run_id {
                 Some(run_id) if skip == 0 => vec![run_id.clone()],
                 Some(_) => Vec::new(),
-                None => reader.runs_with_words(words, &filter.runs, skip, runs)?,
+                None => reader.runs_with_words(words, &filter.runs, skip, PAGE)?,
             };
-            if candidates.is_empty() {
-                break;
+            skip = skip.saturating_add(found.len());
+            let mut left = found.as_slice();
+            while !left.is_empty() && hits.len() < count {
+                let (runs, rest) = left.split_at(at_once.min(left.len()));
+                left = rest;
+                at_once = at_once.saturating_mul(2).min(*RUNS.end());
+                let candidates = self.bring_candidates(reader, runs, &wanted)?;
+                findings.append(&mut self.unreadable);
+                for Candidate { run_id, seqs } in candidates {
+                    let index = SearchIndex::of_run(&self.store, &run_id, seqs.as_deref())?;
+                    let only = SearchFilter { run_id: Some(run_id), ..filter.clone() };
+                    let most = count.saturating_sub(hits.len());
+                    let (found, damage) = index.search(&self.store, words, &only, most)?;
+                    hits.extend(found);
+                    findings.extend(damage);
+                }
             }
-            skip = skip.saturating_add(candidates.len());
-            let is_last = candidates.len() < runs;
-            runs = runs.saturating_mul(2).min(*RUNS.end());
-            let candidates = self.bring_with_words(reader, candidates, words)?;
-            findings.append(&mut self.unreadable);
-            index.catch_up(&self.store, |_| ())?;
-            for run_id in candidates {
-                let left = count.saturating_sub(hits.len());
-                let only = SearchFilter { run_id: Some(run_id), ..filter.clone() };
-                let (found, damage) = index.search(&self.store, words, &only, left)?;
-                hits.extend(found);
-                findings.extend(damage);
-            }
-            if is_last {
+            if found.len() < PAGE {
                 break;
             }
         }
         Ok((hits, findings))
+    }
+
+    /// Copies those of the runs that have records which may contain all the words.
+    fn bring_candidates(
+        &mut self,
+        reader: &mut dyn RunReader,
+        runs: &[RunId],
+        wanted: &[i32],
+    ) -> Result<Vec<Candidate>, FleetError> {
+        let is_new = |run_id: &&RunId| !self.copied.contains_key(*run_id);
+        let new: Vec<RunId> = runs.iter().filter(is_new).cloned().collect();
+        // If one of them cannot be read, they are read one by one.
+        let read = reader.chains(&new, PART).unwrap_or_default();
+        let mut read: HashMap<RunId, (ReadRun, ChainPart)> =
+            read.into_iter().map(|it| (it.0.header.run_id().clone(), it)).collect();
+        let mut found = Vec::new();
+        for run_id in runs {
+            let seqs = match read.remove(run_id) {
+                Some((run, part)) if part.end.records == part.header.end().records => {
+                    let mut candidates = Candidates::new(wanted);
+                    candidates.add(&part.entries);
+                    let seqs = candidates.into_seqs();
+                    if !seqs.is_empty() {
+                        self.add(reader, &run, Some(part))?;
+                    }
+                    Some(seqs)
+                }
+                Some((run, part)) => {
+                    self.add(reader, &run, Some(part))?;
+                    self.candidates(run_id, wanted)?
+                }
+                None => {
+                    self.bring_alone(reader, run_id)?;
+                    self.candidates(run_id, wanted)?
+                }
+            };
+            if seqs.as_ref().is_none_or(|seqs| !seqs.is_empty()) {
+                found.push(Candidate { run_id: run_id.clone(), seqs });
+            }
+        }
+        Ok(found)
+    }
+
+    /// The seqs of the records of a copied run that may contain all the words; `None` if its hash chain
+    /// is broken, so that it cannot be read in order.
+    fn candidates(&self, run_id: &RunId, wanted: &[i32]) -> Result<Option<Vec<u64>>, FleetError> {
+        let mut candidates = Candidates::new(wanted);
+        let mut from = ChainPosition::start(run_id);
+        loop {
+            let part = match self.store.chain_after(run_id, &from, PART) {
+                Ok(part) => part,
+                Err(ChainError::NoRun) => break,
+                Err(ChainError::Store(StoreError::Damaged(_))) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            };
+            candidates.add(&part.entries);
+            if part.end == from || part.end == part.header.end() {
+                break;
+            }
+            from = part.end;
+        }
+        Ok(Some(candidates.into_seqs()))
     }
 
     /// Copies one run without its child runs, or notes why it cannot be read.
@@ -301,36 +374,5 @@ impl LocalCopy {
             Err(error) => Err(error),
         };
         self.note(run_id, done)
-    }
-
-    /// Copies those of the runs that may have an entry with all the words, and returns them.
-    fn bring_with_words(
-        &mut self,
-        reader: &mut dyn RunReader,
-        runs: Vec<RunId>,
-        words: &str,
-    ) -> Result<Vec<RunId>, FleetError> {
-        let mut wanted = Words::default();
-        wanted.add(words);
-        let wanted = wanted.into_sorted();
-        let (copied, new): (Vec<RunId>, Vec<RunId>) =
-            runs.iter().cloned().partition(|run_id| self.copied.contains_key(run_id));
-        let mut without = HashSet::new();
-        for run_id in copied {
-            self.bring_alone(reader, &run_id)?;
-        }
-        let Ok(read) = reader.chains(&new, PART) else {
-            // One of them cannot be read. The others can, one by one.
-            new.iter().try_for_each(|run_id| self.bring_alone(reader, run_id))?;
-            return Ok(runs);
-        };
-        for (run, part) in read {
-            let is_whole = part.end.records == part.header.end().records;
-            match !is_whole || Words::may_be_in(&wanted, &part.entries) {
-                true => self.add(reader, &run, Some(part))?,
-                false => drop(without.insert(run.header.run_id().clone())),
-            }
-        }
-        Ok(runs.into_iter().filter(|run_id| !without.contains(run_id)).collect())
     }
 }

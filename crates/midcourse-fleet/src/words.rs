@@ -24,10 +24,12 @@ const MAX_TEXT_BYTES: usize = 64 * 1024;
 /// The hashes of a set of words.
 #[derive(Default)]
 pub(crate) struct Words {
-    hashes: HashSet<i32, BuildHasherDefault<AsHash>>,
+    hashes: Hashes,
     /// Kept, because to make one takes longer than to use it.
     decompressor: Option<Decompressor<'static>>,
 }
+
+type Hashes = HashSet<i32, BuildHasherDefault<AsHash>>;
 
 /// Uses a number that is a hash already.
 #[derive(Default)]
@@ -56,6 +58,13 @@ fn hash(bytes: impl Iterator<Item = u8>) -> i32 {
 }
 
 impl Words {
+    /// The hashes of the words of a search, in order.
+    pub(crate) fn of(text: &str) -> Vec<i32> {
+        let mut words = Self::default();
+        words.add(text);
+        words.into_sorted()
+    }
+
     /// Adds the words of a text.
     pub(crate) fn add(&mut self, text: &str) {
         let text = text.get(..text.floor_char_boundary(MAX_TEXT_BYTES)).unwrap_or_default();
@@ -148,35 +157,60 @@ impl Words {
         }
     }
 
-    /// Whether one of the entries of a whole run may have all these words. A call is found by the words
-    /// of its start and its end.
-    pub(crate) fn may_be_in(wanted: &[i32], entries: &[ChainEntry]) -> bool {
-        // The wanted words of each call, of its start and its end.
-        let mut calls: HashMap<&str, HashSet<i32, BuildHasherDefault<AsHash>>> = HashMap::new();
-        let mut words = Self::default();
-        entries.iter().any(|entry| {
-            let ChainEntry::Record(record) = entry else { return false };
-            words.hashes.clear();
-            words.add_record(record);
-            // Only the words that are wanted are kept.
-            words.hashes.retain(|hash| wanted.contains(hash));
-            let is_call = matches!(record.kind.as_str(), "tool_started" | "tool_ended" | "denied");
-            match record.fact.as_deref().filter(|_| is_call) {
-                Some(call) => {
-                    let all = calls.entry(call).or_default();
-                    all.extend(&words.hashes);
-                    all.len() == wanted.len()
-                }
-                None => words.hashes.len() == wanted.len(),
-            }
-        })
-    }
-
     /// The hashes in order.
     pub(crate) fn into_sorted(self) -> Vec<i32> {
         let mut words: Vec<i32> = self.hashes.into_iter().collect();
         words.sort_unstable();
         words
+    }
+}
+
+/// Finds the records of a run that may have all the words of a search. A call is found by the words of
+/// its start and its end.
+pub(crate) struct Candidates<'w> {
+    wanted: &'w [i32],
+    found: Vec<u64>,
+    calls: HashMap<String, Call>,
+    words: Words,
+}
+
+/// The start and the ends of a call, and which of the wanted words they have.
+#[derive(Default)]
+struct Call {
+    seqs: Vec<u64>,
+    words: Hashes,
+}
+
+impl<'w> Candidates<'w> {
+    pub(crate) fn new(wanted: &'w [i32]) -> Self {
+        Self { wanted, found: Vec::new(), calls: HashMap::new(), words: Words::default() }
+    }
+
+    /// Looks at the next entries of the run.
+    pub(crate) fn add(&mut self, entries: &[ChainEntry]) {
+        for entry in entries {
+            let ChainEntry::Record(record) = entry else { continue };
+            self.words.hashes.clear();
+            self.words.add_record(record);
+            let wanted = self.wanted;
+            self.words.hashes.retain(|hash| wanted.contains(hash));
+            let is_call = matches!(record.kind.as_str(), "tool_started" | "tool_ended" | "denied");
+            if let Some(call) = record.fact.clone().filter(|_| is_call) {
+                let call = self.calls.entry(call).or_default();
+                call.seqs.push(record.seq);
+                call.words.extend(&self.words.hashes);
+            } else if self.words.hashes.len() == self.wanted.len() {
+                self.found.push(record.seq);
+            }
+        }
+    }
+
+    /// The seqs of the records that may match.
+    pub(crate) fn into_seqs(mut self) -> Vec<u64> {
+        let calls = self.calls.into_values();
+        let calls = calls.filter(|call| call.words.len() == self.wanted.len());
+        self.found.extend(calls.flat_map(|call| call.seqs));
+        self.found
     }
 }
 
@@ -247,12 +281,6 @@ fn normalised(word: &str) -> String {
 mod tests {
     use super::{Words, hash};
 
-    fn words(text: &str) -> Vec<i32> {
-        let mut words = Words::default();
-        words.add(text);
-        words.into_sorted()
-    }
-
     fn hashes(words: &[&str]) -> Vec<i32> {
         let mut hashes: Vec<i32> = words.iter().map(|word| hash(word.bytes())).collect();
         hashes.sort_unstable();
@@ -262,11 +290,11 @@ mod tests {
     #[test]
     fn words_are_letters_and_digits_without_case_and_accents() {
         assert_eq!(
-            words("src/Main.rs:12 Café CAFE cafe\u{301}"),
+            Words::of("src/Main.rs:12 Café CAFE cafe\u{301}"),
             hashes(&["12", "cafe", "main", "rs", "src"])
         );
-        assert_eq!(words(&"x".repeat(100)), hashes(&[&"x".repeat(32)]));
-        assert_eq!(words("-- ' \u{0} \n"), [0; 0]);
+        assert_eq!(Words::of(&"x".repeat(100)), hashes(&[&"x".repeat(32)]));
+        assert_eq!(Words::of("-- ' \u{0} \n"), [0; 0]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use midcourse_core::RunId;
-use rusqlite::{Connection, OptionalExtension as _, named_params, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, named_params, params};
 use serde_json::Value;
 
 use super::append::seq_of_fact;
@@ -84,15 +84,44 @@ impl SearchIndex {
         let connection = Connection::open(file)?;
         connection.busy_timeout(std::time::Duration::from_secs(5))?;
         match super::schema::version(&connection)? {
-            0 => connection.execute_batch(&format!(
-                "PRAGMA journal_mode=WAL; BEGIN IMMEDIATE;
-                 CREATE VIRTUAL TABLE IF NOT EXISTS texts USING fts5(text, content='', contentless_delete=1);
-                 CREATE TABLE IF NOT EXISTS done (one INTEGER PRIMARY KEY CHECK (one = 1), upto INTEGER NOT NULL);
-                 PRAGMA user_version={VERSION}; COMMIT;"
-            ))?,
+            0 => create_tables(&connection)?,
             VERSION => {}
             found => return Err(StoreError::Newer { found, known: VERSION }),
         }
+        Ok(Self { connection })
+    }
+
+    /// An index of one run, in memory: of all its records, or of only these, for a caller that knows
+    /// that no others can match.
+    pub fn of_run(store: &Store, run_id: &RunId, seqs: Option<&[u64]>) -> Result<Self, StoreError> {
+        let mut connection = Connection::open_in_memory()?;
+        create_tables(&connection)?;
+        let of_run = "SELECT records.id, run, seq FROM records JOIN runs ON runs.id = run \
+                      WHERE run_id = ?1";
+        let place = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        let mut places: Vec<(i64, i64, i64)> = Vec::new();
+        match seqs {
+            None => {
+                let mut find = store.connection.prepare_cached(of_run)?;
+                for found in find.query_map([run_id.as_str()], place)? {
+                    places.push(found?);
+                }
+            }
+            Some(seqs) => {
+                let one = format!("{of_run} AND seq = ?2");
+                let mut find = store.connection.prepare_cached(&one)?;
+                for seq in seqs {
+                    let seq = i64::try_from(*seq).unwrap_or(i64::MAX);
+                    let found = find.query_row(params![run_id.as_str(), seq], place);
+                    places.extend(found.optional()?);
+                }
+            }
+        }
+        let transaction = connection.transaction()?;
+        for (id, run, seq) in places {
+            add_record(&transaction, store, id, run, seq)?;
+        }
+        transaction.commit()?;
         Ok(Self { connection })
     }
 
@@ -138,16 +167,7 @@ impl SearchIndex {
         let transaction = self.connection.transaction()?;
         let mut done = upto;
         for (id, run, seq) in places {
-            // An unreadable record cannot be searched; `verify` reports it.
-            if let Ok(Some(record)) = read::record(&store.connection, run, seq) {
-                // A result is found by the words of its call, too.
-                let start = start_of_call(store, run, record.kind(), record.fact.as_deref());
-                let call = start.and_then(|seq| read::record(&store.connection, run, seq).ok()?);
-                let text = call.map(searchable).unwrap_or_default() + &searchable(record);
-                transaction
-                    .prepare_cached("INSERT OR REPLACE INTO texts (rowid, text) VALUES (?1, ?2)")?
-                    .execute(params![id, text])?;
-            }
+            add_record(&transaction, store, id, run, seq)?;
             done = id;
         }
         transaction.execute("INSERT OR REPLACE INTO done (one, upto) VALUES (1, ?1)", [done])?;
@@ -192,6 +212,36 @@ impl SearchIndex {
         }
         Ok((hits, findings))
     }
+}
+
+fn create_tables(connection: &Connection) -> Result<(), StoreError> {
+    connection.execute_batch(&format!(
+        "PRAGMA journal_mode=WAL; BEGIN IMMEDIATE;
+         CREATE VIRTUAL TABLE IF NOT EXISTS texts USING fts5(text, content='', contentless_delete=1);
+         CREATE TABLE IF NOT EXISTS done (one INTEGER PRIMARY KEY CHECK (one = 1), upto INTEGER NOT NULL);
+         PRAGMA user_version={VERSION}; COMMIT;"
+    ))?;
+    Ok(())
+}
+
+/// Adds the record with this row id to an index.
+fn add_record(
+    index: &Connection,
+    store: &Store,
+    id: i64,
+    run: i64,
+    seq: i64,
+) -> Result<(), StoreError> {
+    // An unreadable record cannot be searched; `verify` reports it.
+    let Ok(Some(record)) = read::record(&store.connection, run, seq) else { return Ok(()) };
+    // A result is found by the words of its call, too.
+    let start = start_of_call(store, run, record.kind(), record.fact.as_deref());
+    let call = start.and_then(|seq| read::record(&store.connection, run, seq).ok()?);
+    let text = call.map(searchable).unwrap_or_default() + &searchable(record);
+    index
+        .prepare_cached("INSERT OR REPLACE INTO texts (rowid, text) VALUES (?1, ?2)")?
+        .execute(params![id, text])?;
+    Ok(())
 }
 
 /// The id of the latest record of any run.

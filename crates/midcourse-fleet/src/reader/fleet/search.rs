@@ -22,9 +22,7 @@ pub(super) fn runs_with_words(
     skip: usize,
     count: usize,
 ) -> Result<Vec<RunId>, FleetError> {
-    let mut wanted = Words::default();
-    wanted.add(words);
-    let wanted = wanted.into_sorted();
+    let wanted = Words::of(words);
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
