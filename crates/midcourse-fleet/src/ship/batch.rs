@@ -239,9 +239,11 @@ fn body_key(length: u64, zstd: &[u8]) -> [u8; 32] {
     Sha256::new().chain_update(length.to_be_bytes()).chain_update(zstd).finalize().into()
 }
 
-/// The header as JSON. NUL characters, which `jsonb` does not have, become replacement characters: a
+/// The header as JSON, without labels, which stay on the machine. NUL characters, which `jsonb` does not have, become replacement characters: a
 /// header is not covered by the hash chain.
 fn json(mut header: RunHeader) -> Result<String, String> {
+    // A label may be set after the last record was shipped, and would then be missing.
+    header.labels.clear();
     for text in header.texts_mut() {
         if text.contains('\0') {
             *text = text.replace('\0', "\u{fffd}");

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use midcourse::{ChainEntry, ChainLimit};
+use midcourse::{ChainEntry, ChainLimit, Label, LabelVerdict, RunId, Store, Timestamp};
 use midcourse_fleet::archive::{
     Archive, ArchiveError, ArchiveLimits, ArchivePlace, ArchiveWriter, import,
 };
@@ -42,6 +42,20 @@ fn read_error(place: &ArchivePlace) -> String {
     read.unwrap_err().to_string()
 }
 
+/// Labels every second run as a whole, and the others at a record.
+fn label(store: &mut Store, run_id: &RunId, n: usize) {
+    let label = Label {
+        seq: (n % 2 == 1).then_some(0),
+        verdict: LabelVerdict::Good,
+        cause: None,
+        call: None,
+        text_hash: None,
+        note: Some("just in time \u{0}".to_owned()),
+        labelled_at_unix_ms: Timestamp::from_unix_ms(1_790_000_000_000),
+    };
+    store.set_label(run_id, &label).unwrap();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
@@ -57,6 +71,9 @@ proptest! {
         let mut from = original.open();
         for event in events {
             from.append(event).unwrap();
+        }
+        for (n, (run_id, _)) in from.chain_ends().unwrap().into_iter().enumerate() {
+            label(&mut from, &run_id, n);
         }
         let expected = contents(&from);
         let (_folder, place) = if in_memory {

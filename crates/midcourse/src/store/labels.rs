@@ -71,13 +71,7 @@ impl Store {
 
     /// The labels of a run: that of the whole run first, then in the order of their records.
     pub fn labels(&self, run_id: &RunId) -> Result<Vec<Label>, StoreError> {
-        let mut statement = self.connection.prepare_cached(
-            "SELECT labels.seq, verdict, cause, call, text_hash, note, at FROM labels \
-             JOIN runs ON runs.id = run WHERE run_id = ?1 ORDER BY labels.seq",
-        )?;
-        let rows = statement.query_map([run_id.as_str()], label_row)?;
-        let rows: Vec<LabelRow> = rows.collect::<Result<_, _>>()?;
-        Ok(rows.into_iter().filter_map(LabelRow::label).collect())
+        of_run(&self.connection, run_id)
     }
 
     /// The ids of all runs that have a label, in the order in which the runs started.
@@ -90,6 +84,16 @@ impl Store {
     }
 }
 
+pub(super) fn of_run(connection: &Connection, run_id: &RunId) -> Result<Vec<Label>, StoreError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT labels.seq, verdict, cause, call, text_hash, note, at FROM labels \
+         JOIN runs ON runs.id = run WHERE run_id = ?1 ORDER BY labels.seq",
+    )?;
+    let rows = statement.query_map([run_id.as_str()], label_row)?;
+    let rows: Vec<LabelRow> = rows.collect::<Result<_, _>>()?;
+    Ok(rows.into_iter().filter_map(LabelRow::label).collect())
+}
+
 /// Stores an imported label at the record with this seq, unless the place has a label that is as new.
 pub(super) fn import(
     connection: &Connection,
@@ -99,19 +103,27 @@ pub(super) fn import(
     settings: &StoreSettings,
 ) -> Result<(), StoreError> {
     let seq = label.seq.map(|_| seq);
-    let label = Label { seq, ..prepared(label, settings) };
+    insert_newer(connection, run, &Label { seq, ..prepared(label, settings) })
+}
+
+/// Stores a label unless the place has one that is as new.
+pub(super) fn insert_newer(
+    connection: &Connection,
+    run: i64,
+    label: &Label,
+) -> Result<(), StoreError> {
     let known: Option<i64> = connection
         .query_row(
             "SELECT at FROM labels WHERE run = ?1 AND seq = ?2",
-            params![run, place(seq)],
+            params![run, place(label.seq)],
             |row| row.get(0),
         )
         .optional()?;
     if known.is_some_and(|known| known >= stored_time(label.labelled_at_unix_ms)) {
         return Ok(());
     }
-    remove(connection, run, seq)?;
-    insert(connection, run, &label)
+    remove(connection, run, label.seq)?;
+    insert(connection, run, label)
 }
 
 /// Redacts the notes of a run's labels. Returns the number of secrets.

@@ -15,6 +15,7 @@ pub use read::{ChainError, ChainLimit, ChainPart};
 use super::chain::{Link, RecordFields, record_link, report_link};
 use super::run_table::TableRun;
 use super::runs::{RunSummary, SummaryState};
+use crate::label::Label;
 
 /// What a store knows about a run besides its records: the summary, and the end of the hash chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +38,9 @@ pub struct RunHeader {
     has_summary: bool,
     answered: Option<bool>,
     responded: bool,
+    /// The labels of the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<Label>,
 }
 
 impl RunHeader {
@@ -72,6 +76,7 @@ impl RunHeader {
         self.summary.task = None;
         self.summary.folder = None;
         self.summary.command = None;
+        self.labels.clear();
     }
 
     /// The texts of the header that come from outside, to change them.

@@ -3,10 +3,12 @@
 
 use midcourse::{
     AgentMessage, ChainEntry, ChainError, ChainLimit, ChainPosition, Channel, DataDir, Durability,
-    Event, RunHeader, RunId, RunIdentity, RunOutcome, Source, Store, StoreSettings, Timestamp,
-    ToolResult, TrajectoryPayload,
+    Event, Label, LabelVerdict, RunHeader, RunId, RunIdentity, RunOutcome, Source, Store,
+    StoreSettings, Timestamp, ToolResult, TrajectoryPayload,
 };
 use proptest::prelude::*;
+
+use crate::events::findings;
 
 struct Place(tempfile::TempDir);
 
@@ -69,6 +71,21 @@ fn event() -> impl Strategy<Value = Event> {
     })
 }
 
+fn label(store: &mut Store, run: usize, seq: Option<u64>) {
+    let label = Label {
+        seq,
+        verdict: LabelVerdict::Bad,
+        cause: Some("doom_loop".to_owned()),
+        call: seq,
+        text_hash: seq.map(|_| Label::hash_of("stop")),
+        note: Some("too early".to_owned()),
+        labelled_at_unix_ms: Timestamp::from_unix_ms(1_790_000_000_000),
+    };
+    if store.run(RUNS[run]).unwrap().is_some() {
+        store.set_label(&RUNS[run].into(), &label).unwrap();
+    }
+}
+
 /// Copies what a run has after a position, in parts of this many entries.
 fn copy(
     from: &Store,
@@ -102,12 +119,6 @@ fn contents(store: &Store) -> Vec<(RunHeader, Vec<ChainEntry>)> {
     contents
 }
 
-fn findings(store: &Store) -> Vec<String> {
-    let runs = store.chain_ends().unwrap();
-    let found = runs.iter().flat_map(|(run_id, _)| store.verify_run(run_id).unwrap());
-    found.map(|finding| finding.to_string()).collect()
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
@@ -116,6 +127,7 @@ proptest! {
         events in prop::collection::vec(event(), 1..60),
         cut in 0..60_usize,
         entries in 1..20_usize,
+        labelled in prop::collection::vec((0..RUNS.len(), prop::option::of(0..9_u64)), 0..3),
     ) {
         let (original, copied) = (Place::new(), Place::new());
         let (mut from, mut to) = (original.open(), copied.open());
@@ -129,6 +141,9 @@ proptest! {
                     positions.insert(run_id.clone(), copy(&from, &mut to, &run_id, start, entries));
                 }
             }
+        }
+        for (run, seq) in labelled {
+            label(&mut from, run, seq);
         }
         for (run_id, _) in from.chain_ends().unwrap() {
             let start = positions.get(&run_id).copied();

@@ -9,7 +9,7 @@ use crate::store::chain::Link;
 use crate::store::error::StoreError;
 use crate::store::read::{self, ReportRow, Row};
 use crate::store::runs::{RunSummary, SummaryState};
-use crate::store::{Store, runs};
+use crate::store::{Store, labels, runs};
 
 /// How much of a hash chain is read at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -263,9 +263,12 @@ fn header(connection: &Connection, run_id: &RunId) -> Result<Option<RunHeader>, 
             has_summary: row.get::<_, Option<i64>>(runs::HAS_SUMMARY_COLUMN)?.is_some(),
             answered: row.get("answered")?,
             responded: row.get::<_, Option<i64>>("responded")?.unwrap_or_default() > 0,
+            labels: Vec::new(),
         })
     });
-    Ok(found.optional()?)
+    let Some(mut header) = found.optional()? else { return Ok(None) };
+    header.labels = labels::of_run(connection, run_id)?;
+    Ok(Some(header))
 }
 
 fn signed(number: u64) -> i64 {

@@ -10,7 +10,7 @@ use crate::store::append::{insert_body, run_head};
 use crate::store::body::Body;
 use crate::store::error::StoreError;
 use crate::store::summary::Facts;
-use crate::store::{Store, summaries};
+use crate::store::{Store, labels, summaries};
 
 impl Store {
     /// Adds entries to the copy of a run, which begins with the first of them, and replaces its header.
@@ -68,7 +68,8 @@ impl Store {
     }
 }
 
-/// Inserts or replaces the rows of a run, and returns its row id.
+/// Inserts or replaces the rows of a run, and returns its row id. Of two labels of a place, the newer
+/// one stays.
 fn save_header(connection: &Connection, header: &RunHeader) -> Result<i64, StoreError> {
     let summary = &header.summary;
     let ms = |at: midcourse_core::Timestamp| signed(at.unix_ms());
@@ -120,6 +121,7 @@ fn save_header(connection: &Connection, header: &RunHeader) -> Result<i64, Store
         };
         summaries::replace(connection, run, &facts, &summary.findings, header.engine)?;
     }
+    header.labels.iter().try_for_each(|label| labels::insert_newer(connection, run, label))?;
     Ok(run)
 }
 
