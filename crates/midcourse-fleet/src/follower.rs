@@ -1,6 +1,6 @@
-//! Follows a project of a fleet: the server sends a notification for each batch that was shipped.
+//! Follows a project of a fleet: shippers send a notification for each batch that was shipped.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use postgres::Client;
 use postgres::fallible_iterator::FallibleIterator as _;
@@ -15,14 +15,20 @@ pub enum Changed {
     Nothing,
     /// Something of the runs with these numbers.
     Runs(Vec<i64>),
-    /// So many runs that they are not named.
+    /// Any runs: so many that they are not named, or nobody knows which.
     All,
 }
+
+/// After this time, everything may have changed: a shipper that was killed has not sent its last
+/// notification.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// A connection that waits for notifications.
 pub struct Follower {
     client: Client,
     project: i32,
+    /// When it last said that everything may have changed.
+    looked: Instant,
 }
 
 impl Follower {
@@ -30,10 +36,11 @@ impl Follower {
     pub fn open(reader: &FleetReader) -> Result<Self, FleetError> {
         let mut client = reader.target().connect()?;
         client.batch_execute("LISTEN midcourse")?;
-        Ok(Self { client, project: reader.project_id() })
+        Ok(Self { client, project: reader.project_id(), looked: Instant::now() })
     }
 
-    /// Waits until something was shipped, but no longer than `timeout`.
+    /// Waits until something was shipped, but no longer than `timeout`. Once a minute, it says that
+    /// everything may have changed.
     pub fn wait(&mut self, timeout: Duration) -> Result<Changed, FleetError> {
         let mut changed = Changed::Nothing;
         {
@@ -49,6 +56,12 @@ impl Follower {
         }
         if self.client.is_closed() {
             return Err(FleetError::Unreachable("the connection was closed".to_owned()));
+        }
+        if self.looked.elapsed() >= LOOK_AGAIN {
+            changed = Changed::All;
+        }
+        if changed == Changed::All {
+            self.looked = Instant::now();
         }
         Ok(changed)
     }

@@ -290,7 +290,7 @@ BEGIN
 END $$;
 
 -- Takes what the session has copied into the staging tables, and returns how far each of these runs is
--- shipped. Everything that a writer may do is a call of this
+-- shipped, and the numbers of the project and the run. Everything that a writer may do is a call of this
 -- function; the first call of a session creates the staging tables.
 --
 -- A part of a run is accepted only if it begins exactly where the last one ended: the numbers of
@@ -303,13 +303,13 @@ END $$;
 --   level    the run was shipped with another level before
 --   dropped  the partitions of the run's day were dropped
 CREATE FUNCTION midcourse.ship(in_project text, in_store text)
-RETURNS TABLE (run_id text, status text, records bigint, reports bigint, link bytea)
+RETURNS TABLE (run_id text, status text, records bigint, reports bigint, link bytea,
+    project integer, run bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET work_mem = '32MB' AS $$
 #variable_conflict use_column
 DECLARE
     in_p integer;
     found_bad text;
-    changed text;
 BEGIN
     SELECT p.project INTO in_p FROM midcourse.projects AS p
     WHERE p.name = in_project AND p.project IN (SELECT midcourse.allowed('write'));
@@ -438,18 +438,11 @@ BEGIN
         'FROM pg_temp.staged_runs AS s JOIN pg_temp.staged_state AS t USING (n) '
         'WHERE r.run = t.run AND t.status = ''shipped''';
 
-    -- One notification for the batch: the project and the runs, or none of them if they are many.
-    SELECT string_agg(t.run::text, ' ' ORDER BY t.run) INTO changed
-    FROM pg_temp.staged_state AS t WHERE t.status = 'shipped';
-    IF changed IS NOT NULL THEN
-        PERFORM pg_notify('midcourse',
-            in_p || CASE WHEN length(changed) < 7000 THEN ' ' || changed ELSE '' END);
-    END IF;
-
     RETURN QUERY SELECT s.run_id, coalesce(t.status, 'unknown'),
         CASE WHEN t.status IN ('shipped', 'moved') THEN r.records END,
         CASE WHEN t.status IN ('shipped', 'moved') THEN r.reports END,
-        CASE WHEN t.status IN ('shipped', 'moved') THEN r.link END
+        CASE WHEN t.status IN ('shipped', 'moved') THEN r.link END,
+        in_p, r.run
     FROM pg_temp.staged_runs AS s LEFT JOIN pg_temp.staged_state AS t USING (n)
         LEFT JOIN midcourse.runs AS r ON r.run = t.run;
 END $$;

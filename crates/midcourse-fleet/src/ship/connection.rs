@@ -36,7 +36,11 @@ pub(super) enum Status {
 /// How many bytes of rows are handed to the network at once.
 const CHUNK: usize = 64 * 1024;
 
-const SHIP: &str = "SELECT run_id, status, records, reports, link FROM midcourse.ship($1, $2)";
+const SHIP: &str =
+    "SELECT run_id, status, records, reports, link, project, run FROM midcourse.ship($1, $2)";
+
+/// The longest notification that Postgres takes has 7,999 bytes.
+const MAX_NOTIFICATION: usize = 7_000;
 
 impl Connection {
     pub(super) fn open(
@@ -79,6 +83,7 @@ impl Connection {
         }
         let rows = transaction.query(SHIP, &[&self.project, &self.store_id])?;
         transaction.commit()?;
+        self.notify(&rows);
         let rows: HashMap<&str, &Row> = rows.iter().map(|row| (row.get(0), row)).collect();
         let reply = |part: &Part| {
             let row = rows.get(part.run_id().as_str());
@@ -86,6 +91,28 @@ impl Connection {
             Ok(Reply { status: status(row)? })
         };
         batch.parts().iter().map(reply).collect()
+    }
+
+    /// Tells those who follow the project which runs were shipped. A transaction with a notification
+    /// holds a lock of all databases of the server until its commit is on the disk, so this one is on
+    /// its own and does not wait for the disk. A notification may be lost: followers look for themselves
+    /// from time to time. The batch is stored, so an error has no consequence; if the connection is
+    /// lost, the next batch finds out.
+    fn notify(&mut self, rows: &[Row]) {
+        let shipped = rows.iter().filter(|row| row.get::<_, &str>(1) == "shipped");
+        let numbers = shipped.map(|row| Some((row.try_get(5).ok()?, row.try_get(6).ok()?)));
+        let Some(numbers) = numbers.collect::<Option<Vec<(i32, i64)>>>() else { return };
+        let Some((project, _)) = numbers.first() else { return };
+        let mut text = project.to_string();
+        for (_, run) in &numbers {
+            text.push_str(&format!(" {run}"));
+        }
+        if text.len() > MAX_NOTIFICATION {
+            text = project.to_string();
+        }
+        let _ = self.client.batch_execute(&format!(
+            "BEGIN; SET LOCAL synchronous_commit = off; SELECT pg_notify('midcourse', '{text}'); COMMIT"
+        ));
     }
 }
 
