@@ -8,7 +8,7 @@ use std::io::{Write as _, stdout};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use midcourse::DataDir;
 
 use crate::display::escape_control_chars;
@@ -19,10 +19,11 @@ use crate::user_file::UserFile;
 
 use super::unit::{Service as UnitService, Unit, environment};
 
-const SERVICE: UnitService = UnitService {
+static SERVICE: UnitService = UnitService {
     name: "midcourse-proxy",
     description: "midcourse proxy: records model traffic and injects guidance",
     command: "midcourse proxy",
+    thing: "proxy",
 };
 
 const TOKEN_FILE: &str = "proxy-token";
@@ -108,15 +109,7 @@ fn install(arguments: &InstallArguments) -> Result<()> {
         write!(stdout(), "{}", escape_control_chars(&unit.text))?;
         return Ok(());
     }
-    let file = UserFile::read(&unit.path)?;
-    let is_ours =
-        |content: &[u8]| std::str::from_utf8(content).is_ok_and(|text| SERVICE.wrote(text));
-    if !file.content().is_none_or(is_ours) {
-        bail!(
-            "{} is not changed: `midcourse proxy install` has not written it",
-            unit.path.display()
-        );
-    }
+    let file = unit.file()?;
     data_dir.create(data_dir.path())?;
     write_private(&token_file, &token)?;
     write_private(&data_dir.path().join(ADDRESS_FILE), &address.to_string())?;
@@ -220,22 +213,8 @@ fn write_private(path: &Path, line: &str) -> Result<()> {
 
 fn uninstall() -> Result<()> {
     let data_dir = super::open::data_dir()?;
-    let unit = Unit::find(&SERVICE, Vec::new(), Vec::new())?;
-    let file = UserFile::read(&unit.path)?;
     let mut out = stdout().lock();
-    let path = unit.path.display().to_string();
-    let path = escape_control_chars(&path);
-    let text = file.content().and_then(|content| std::str::from_utf8(content).ok());
-    match text {
-        Some(text) if SERVICE.wrote(text) => {
-            file.delete()?;
-            unit.remove_link();
-            writeln!(out, "deleted {path}")?;
-            writeln!(out, "stop it: {}", unit.stop_command())?;
-        }
-        Some(_) => bail!("{path} is not changed: `midcourse proxy install` has not written it"),
-        None => writeln!(out, "{path} does not exist; no proxy is installed")?,
-    }
+    Unit::find(&SERVICE, Vec::new(), Vec::new())?.uninstall(&mut out)?;
     for name in [TOKEN_FILE, ADDRESS_FILE] {
         let _ = std::fs::remove_file(data_dir.path().join(name));
     }

@@ -1,9 +1,13 @@
 //! The file that makes the system start a service of midcourse: a unit of the user's systemd, or an
 //! agent of launchd on macOS.
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
+
+use crate::display::escape_control_chars;
+use crate::user_file::UserFile;
 
 /// A command that the system can start as a service.
 pub(super) struct Service {
@@ -12,6 +16,8 @@ pub(super) struct Service {
     pub(super) description: &'static str,
     /// The command whose subcommands `install` and `uninstall` write and remove the unit.
     pub(super) command: &'static str,
+    /// What it is called in "no … is installed".
+    pub(super) thing: &'static str,
 }
 
 impl Service {
@@ -38,7 +44,7 @@ pub(super) fn environment() -> Vec<(&'static str, String)> {
 }
 
 pub(super) struct Unit {
-    name: &'static str,
+    service: &'static Service,
     pub(super) path: PathBuf,
     pub(super) text: String,
 }
@@ -46,7 +52,7 @@ pub(super) struct Unit {
 impl Unit {
     /// The unit that runs a command with these environment variables.
     pub(super) fn find(
-        service: &Service,
+        service: &'static Service,
         command: Vec<String>,
         environment: Vec<(&'static str, String)>,
     ) -> Result<Self> {
@@ -61,18 +67,18 @@ impl Unit {
         if cfg!(target_os = "macos") {
             let path = home()?.join("Library/LaunchAgents").join(format!("{}.plist", service.name));
             let text = launchd(service, &command, &environment);
-            return Ok(Self { name: service.name, path, text });
+            return Ok(Self { service, path, text });
         }
         let config = match std::env::var_os("XDG_CONFIG_HOME").filter(|path| !path.is_empty()) {
             Some(folder) => PathBuf::from(folder),
             None => home()?.join(".config"),
         };
         let path = config.join("systemd/user").join(format!("{}.service", service.name));
-        Ok(Self { name: service.name, path, text: systemd(service, &command, &environment) })
+        Ok(Self { service, path, text: systemd(service, &command, &environment) })
     }
 
     pub(super) fn start_command(&self) -> String {
-        let name = self.name;
+        let name = self.service.name;
         match cfg!(target_os = "macos") {
             true => format!("launchctl load -w {}", self.quoted_path()),
             false => format!(
@@ -82,8 +88,39 @@ impl Unit {
         }
     }
 
-    pub(super) fn stop_command(&self) -> String {
-        let name = self.name;
+    /// The file of the unit, which exists or not. Fails if somebody else has written it.
+    pub(super) fn file(&self) -> Result<UserFile> {
+        let file = UserFile::read(&self.path)?;
+        let is_ours =
+            |content: &[u8]| std::str::from_utf8(content).is_ok_and(|it| self.service.wrote(it));
+        ensure!(
+            file.content().is_none_or(is_ours),
+            "{} is not changed: `{} install` has not written it",
+            self.path.display(),
+            self.service.command
+        );
+        Ok(file)
+    }
+
+    /// Deletes the file, if it exists, and says what was done.
+    pub(super) fn uninstall(&self, out: &mut impl Write) -> Result<()> {
+        let file = self.file()?;
+        let path = self.path.display().to_string();
+        let path = escape_control_chars(&path);
+        if file.content().is_none() {
+            let what = self.service.thing;
+            writeln!(out, "{path} does not exist; no {what} is installed")?;
+            return Ok(());
+        }
+        file.delete()?;
+        self.remove_link();
+        writeln!(out, "deleted {path}")?;
+        writeln!(out, "stop it: {}", self.stop_command())?;
+        Ok(())
+    }
+
+    fn stop_command(&self) -> String {
+        let name = self.service.name;
         match cfg!(target_os = "macos") {
             true => format!("launchctl remove {name}"),
             false => format!("systemctl --user stop {name}; systemctl --user daemon-reload"),
@@ -91,7 +128,7 @@ impl Unit {
     }
 
     /// Removes the link with which systemd starts the unit at login.
-    pub(super) fn remove_link(&self) {
+    fn remove_link(&self) {
         if let (Some(folder), Some(name)) = (self.path.parent(), self.path.file_name()) {
             let link = folder.join("default.target.wants").join(name);
             if std::fs::symlink_metadata(&link).is_ok_and(|found| found.is_symlink()) {
@@ -178,8 +215,12 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::{Service, launchd, systemd};
 
-    const PROXY: Service =
-        Service { name: "midcourse-proxy", description: "a proxy", command: "midcourse proxy" };
+    const PROXY: Service = Service {
+        name: "midcourse-proxy",
+        description: "a proxy",
+        command: "midcourse proxy",
+        thing: "proxy",
+    };
 
     #[test]
     fn special_characters_are_quoted() {

@@ -9,12 +9,12 @@ use crate::commands::open;
 use crate::commands::unit::{Service as UnitService, Unit, environment};
 use crate::config;
 use crate::display::escape_control_chars;
-use crate::user_file::UserFile;
 
-const SERVICE: UnitService = UnitService {
+static SERVICE: UnitService = UnitService {
     name: "midcourse-ship",
     description: "midcourse ship: ships recorded runs to a fleet",
     command: "midcourse ship",
+    thing: "service",
 };
 
 #[derive(clap::Subcommand)]
@@ -70,16 +70,7 @@ fn install(arguments: &InstallArguments) -> Result<()> {
         write!(stdout(), "{}", escape_control_chars(&unit.text))?;
         return Ok(());
     }
-    let file = UserFile::read(&unit.path)?;
-    let is_ours =
-        |content: &[u8]| std::str::from_utf8(content).is_ok_and(|text| SERVICE.wrote(text));
-    if !file.content().is_none_or(is_ours) {
-        bail!(
-            "{} is not changed: `midcourse ship install` has not written it",
-            unit.path.display()
-        );
-    }
-    file.replace(unit.text.as_bytes())?;
+    unit.file()?.replace(unit.text.as_bytes())?;
     let (mut out, path) = (stdout().lock(), unit.path.display().to_string());
     writeln!(out, "wrote {}", escape_control_chars(&path))?;
     writeln!(out, "start it:  {}", unit.start_command())?;
@@ -91,20 +82,5 @@ fn install(arguments: &InstallArguments) -> Result<()> {
 }
 
 fn uninstall() -> Result<()> {
-    let unit = Unit::find(&SERVICE, Vec::new(), Vec::new())?;
-    let file = UserFile::read(&unit.path)?;
-    let (mut out, path) = (stdout().lock(), unit.path.display().to_string());
-    let path = escape_control_chars(&path);
-    let text = file.content().and_then(|content| std::str::from_utf8(content).ok());
-    match text {
-        Some(text) if SERVICE.wrote(text) => {
-            file.delete()?;
-            unit.remove_link();
-            writeln!(out, "deleted {path}")?;
-            writeln!(out, "stop it: {}", unit.stop_command())?;
-        }
-        Some(_) => bail!("{path} is not changed: `midcourse ship install` has not written it"),
-        None => writeln!(out, "{path} does not exist; no service is installed")?,
-    }
-    Ok(())
+    Unit::find(&SERVICE, Vec::new(), Vec::new())?.uninstall(&mut stdout().lock())
 }
