@@ -97,6 +97,11 @@ impl Shipper {
         Ok(Some(Self { target, settings, outbox, cursors, connection: None }))
     }
 
+    /// Checks that the fleet can be reached and accepts runs. Ships nothing.
+    pub fn check(target: &FleetTarget, settings: &ShipSettings) -> Result<(), FleetError> {
+        Connection::open(target, &settings.project, "").map(drop)
+    }
+
     /// Sets how much one batch contains.
     pub const fn limit_batches(&mut self, limit: BatchLimit) {
         self.outbox.limit = limit;

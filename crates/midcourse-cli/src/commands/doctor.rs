@@ -3,7 +3,7 @@
 //! A settings file that contains hooks proves nothing, so the command runs them: it feeds a loop of
 //! failing calls through the installed commands, into a scratch store ([`trial`]), and examines the
 //! replies. It changes nothing, stores nothing in the user's store, and uses no network except to ask
-//! an installed proxy on the loopback interface.
+//! an installed proxy on the loopback interface, and a fleet that the configuration names.
 
 mod approval;
 mod config;
@@ -18,6 +18,8 @@ mod program;
 mod proxy;
 mod scratch;
 mod settings;
+#[cfg(feature = "fleet")]
+mod ship;
 mod store;
 mod switches;
 mod timeouts;
@@ -95,6 +97,8 @@ fn check(named: &[Host], place: &Place) -> Vec<Area> {
     }
     #[cfg(feature = "proxy")]
     areas.extend(proxy::check(place));
+    #[cfg(feature = "fleet")]
+    areas.extend(ship::check(place));
     if place.data_dir.is_none() {
         let missing = Finding::problem(
             "data-directory",

@@ -14,7 +14,7 @@ use midcourse::{DataDir, has_spilled};
 use midcourse_fleet::{FleetError, FleetTarget, Level, Progress, ShipSettings, Shipper};
 
 use super::open;
-use crate::config::{self, ShipLevel};
+use crate::config::{self, Ship, ShipLevel};
 use crate::display::{escape_control_chars, one_line};
 use crate::duration::parse_duration;
 use crate::log::Log;
@@ -25,8 +25,9 @@ pub(super) use background::start;
 /// The project if neither an option nor the configuration names one.
 const DEFAULT_PROJECT: &str = "default";
 
-/// How long to wait after a change of the store before shipping, so that a batch has several records.
-const PAUSE: Duration = Duration::from_secs(1);
+/// How long to wait after a batch before the next one, so that a batch has several records: a batch of
+/// one record costs the server about as much as a batch of ten.
+const PAUSE: Duration = Duration::from_secs(2);
 
 /// How often the store is checked for changes.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -90,23 +91,40 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Where to ship, and what.
-struct Plan {
-    target: FleetTarget,
-    settings: ShipSettings,
+pub(super) struct Plan {
+    pub(super) target: FleetTarget,
+    pub(super) settings: ShipSettings,
 }
 
-impl Arguments {
-    fn plan(&self, data_dir: &DataDir) -> Result<Plan> {
-        let configured = config::users_ship(data_dir).unwrap_or_default();
-        let address = self.to.as_ref().or(configured.to.as_ref()).context(
+impl Plan {
+    /// What the user's configuration says; `None` if it names no fleet.
+    pub(super) fn configured(data_dir: &DataDir) -> Option<Result<Self>> {
+        let ship = config::users_ship(data_dir)?;
+        ship.to.is_some().then(|| Self::of(ship))
+    }
+
+    fn of(ship: Ship) -> Result<Self> {
+        let address = ship.to.context(
             "where should the runs go? Name a fleet with `--to postgres://USER@HOST/DATABASE`, or \
              in your configuration: [ship] to = \"…\"",
         )?;
+        let project = ship.project.unwrap_or_else(|| DEFAULT_PROJECT.to_owned());
+        let settings = ShipSettings { project, level: level_of(ship.level) };
+        Ok(Self { target: FleetTarget::parse(&address)?, settings })
+    }
+}
+
+impl Arguments {
+    /// What the configuration says, except for what the options say.
+    fn plan(&self, data_dir: &DataDir) -> Result<Plan> {
+        let configured = config::users_ship(data_dir).unwrap_or_default();
+        let to = self.to.clone().or(configured.to);
         let project = self.project.clone().or(configured.project);
-        let level = self.level.map_or(level_of(configured.level), |level| level.0);
-        let project = project.unwrap_or_else(|| DEFAULT_PROJECT.to_owned());
-        let settings = ShipSettings { project, level };
-        Ok(Plan { target: FleetTarget::parse(address)?, settings })
+        let mut plan = Plan::of(Ship { to, project, level: configured.level })?;
+        if let Some(level) = self.level {
+            plan.settings.level = level.0;
+        }
+        Ok(plan)
     }
 }
 
@@ -239,12 +257,11 @@ impl Follow {
                         let id = one_line(refused.run_id.as_str(), 80);
                         self.problems.write(&format!("run {id} was not shipped: {}", refused.why));
                     }
+                    let pause = if progress.batches > 0 { PAUSE } else { POLL_INTERVAL };
                     if progress.batches > 0 && self.problems.log.is_none() {
                         print(&Progress { refused: Vec::new(), ..progress }, &plan.target)?;
-                        PAUSE
-                    } else {
-                        POLL_INTERVAL
                     }
+                    pause
                 }
                 Err(error) if error.is_temporary() => {
                     self.problems.write(&format!("{error}; trying again"));

@@ -250,6 +250,35 @@ fn runs_are_shipped_in_the_background_if_the_user_asks_for_it() {
     stop_shipper(&machine.home());
 }
 
+#[test]
+fn doctor_checks_whether_the_fleet_accepts_runs() {
+    let Some(fleet) = Fleet::new() else { return };
+    let machine = Machine::new();
+    std::fs::create_dir_all(machine.home()).unwrap();
+    let finding = |to: &str| {
+        let config = format!("[ship]\nto = \"{to}\"\n");
+        std::fs::write(machine.home().join("midcourse.toml"), config).unwrap();
+        let output = machine.output(&["doctor", "--json"]);
+        let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let findings = found["findings"].as_array().unwrap();
+        let of_ship: Vec<_> = findings.iter().filter(|it| it["area"] == "ship").collect();
+        assert_eq!(of_ship.len(), 1, "{to}: {findings:?}");
+        let text = |field: &str| of_ship[0][field].as_str().unwrap_or_default().to_owned();
+        (text("state"), text("detail"), text("remedy"))
+    };
+    let (state, detail, _) = finding(&fleet.writer);
+    assert_eq!(state, "ok", "{detail}");
+    assert!(detail.ends_with("accepts runs for project default"), "{detail}");
+    let (state, detail, remedy) = finding(&fleet.reader);
+    assert_eq!(state, "problem");
+    assert!(detail.contains("may not ship") || detail.contains("denied"), "{detail}");
+    assert!(remedy.contains("midcourse fleet grant"), "{remedy}");
+    let nobody = "postgres://machine@127.0.0.1:1/midcourse";
+    let (state, detail, remedy) = finding(nobody);
+    assert_eq!(state, "warning", "{detail}");
+    assert!(remedy.contains("nothing is lost"), "{remedy}");
+}
+
 #[cfg(feature = "archive")]
 #[test]
 fn an_archive_of_a_fleet_is_the_store_that_was_shipped() {
