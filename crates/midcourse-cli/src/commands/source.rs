@@ -273,12 +273,22 @@ impl Fleet {
     }
 
     pub(super) fn open(target: FleetTarget, project: Option<&str>) -> Result<Self> {
-        let fleet = Self { reader: FleetReader::open(target, project)?, copy: LocalCopy::new()? };
+        Ok(Self { reader: FleetReader::open(target, project)?, copy: Self::new_copy()? })
+    }
+
+    /// Removes all copies.
+    pub(super) fn forget_copies(&mut self) -> Result<()> {
+        self.copy = Self::new_copy()?;
+        Ok(())
+    }
+
+    fn new_copy() -> Result<LocalCopy> {
+        let copy = LocalCopy::new()?;
         // Reports about copies use the user's prices, too.
         if let Ok(user) = DataDir::of_user() {
-            let _ = std::fs::copy(user.config_file(), fleet.copy.data_dir().config_file());
+            let _ = std::fs::copy(user.config_file(), copy.data_dir().config_file());
         }
-        Ok(fleet)
+        Ok(copy)
     }
 
     /// Copies the summaries of the runs that a name may mean, so that the rules for names decide among

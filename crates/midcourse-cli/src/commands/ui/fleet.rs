@@ -11,7 +11,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use midcourse::{DataDir, RunId, RunOrder, RunTableQuery, SearchFilter, SearchHit, TableRun};
-use midcourse_fleet::{Changed, FleetReader, FleetTarget, Follower, LocalCopy, RunReader as _};
+use midcourse_fleet::{Changed, FleetReader, FleetTarget, Follower, RunReader as _};
 use tokio::sync::watch;
 
 use super::responses::Failure;
@@ -41,11 +41,15 @@ const RETRY: Duration = Duration::from_secs(3);
 /// How many rows of the table a live update contains.
 const LIVE_ROWS: usize = 50;
 
-/// A project of a fleet.
+/// A project of a fleet. Lists, copies and searches have a connection each, so that a large run that is
+/// copied, or a long search, does not delay the rest of the page.
 pub(super) struct FleetView {
     target: FleetTarget,
     project: String,
+    lists: Mutex<FleetReader>,
     state: Mutex<Copies>,
+    /// `None` until somebody searches.
+    search: Mutex<Option<Fleet>>,
 }
 
 struct Copies {
@@ -58,8 +62,13 @@ impl FleetView {
     pub(super) fn open(target: &FleetTarget, project: Option<&str>) -> Result<Self> {
         let fleet = Fleet::open(target.clone(), project)?;
         let project = fleet.reader.project().to_owned();
+        let lists = Mutex::new(FleetReader::open(target.clone(), Some(&project))?);
         let state = Mutex::new(Copies { fleet, fresh: HashMap::new() });
-        Ok(Self { target: target.clone(), project, state })
+        Ok(Self { target: target.clone(), project, lists, state, search: Mutex::new(None) })
+    }
+
+    fn lists(&self) -> MutexGuard<'_, FleetReader> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> MutexGuard<'_, Copies> {
@@ -73,7 +82,7 @@ impl FleetView {
 
     /// Fails if the fleet cannot be reached.
     pub(super) fn check(&self) -> Result<()> {
-        Ok(self.state().fleet.reader.ping()?)
+        Ok(self.lists().ping()?)
     }
 
     /// Makes or refreshes the copy of a run. A run that does not exist has no copy.
@@ -98,14 +107,14 @@ impl FleetView {
     /// Removes all copies, and returns the data directory of the new ones.
     pub(super) fn empty(&self) -> Result<DataDir> {
         let mut state = self.state();
-        state.fleet.copy = LocalCopy::new()?;
+        state.fleet.forget_copies()?;
         state.fresh.clear();
         Ok(state.fleet.copy.data_dir().clone())
     }
 
     /// Rows of the table, how many there are, and the names of all hosts.
     pub(super) fn table(&self, query: &RunTableQuery) -> Result<(Vec<TableRun>, u64, Vec<String>)> {
-        let reader = &mut self.state().fleet.reader;
+        let mut reader = self.lists();
         let (runs, total) = reader.run_table(query)?;
         Ok((runs, total, reader.hosts()?))
     }
@@ -114,7 +123,7 @@ impl FleetView {
     pub(super) fn latest_rows(&self) -> Result<Vec<TableRun>> {
         let query =
             RunTableQuery { order: RunOrder::Latest, count: LIVE_ROWS, ..RunTableQuery::default() };
-        Ok(self.state().fleet.reader.run_table(&query)?.0)
+        Ok(self.lists().run_table(&query)?.0)
     }
 
     pub(super) fn search(
@@ -123,7 +132,11 @@ impl FleetView {
         filter: &SearchFilter,
         count: usize,
     ) -> Result<Vec<SearchHit>> {
-        let Fleet { reader, copy } = &mut self.state().fleet;
+        let mut search = self.search.lock().unwrap_or_else(PoisonError::into_inner);
+        let Fleet { reader, copy } = match &mut *search {
+            Some(fleet) if fleet.copy.run_count() <= MAX_COPIED => fleet,
+            other => other.insert(Fleet::open(self.target.clone(), Some(&self.project))?),
+        };
         // Damaged records are not found; `midcourse fleet verify` names them.
         Ok(copy.search(reader, words, filter, count)?.0)
     }
