@@ -174,7 +174,7 @@ impl Import<'_> {
 
     /// Compares a copy that is not the longest with the stored run.
     fn check_other(&mut self, run: &ArchivedRun, part: &str) -> Result<(), ArchiveError> {
-        // The longest copy could not be read or was refused; that was said.
+        // The longest copy could not be read or was refused, which is reported already.
         let is_stored = self.store.run_header(&run.run_id)?.is_some();
         if is_stored && !self.stored_chain_has(run)? {
             self.refuse(&run.run_id, part, differs(run));

@@ -48,7 +48,7 @@ impl ArchivePlace {
         }
         let folder = PathBuf::from(address);
         let failed = |error| ArchiveError::place(format!("cannot open {address}"), &error);
-        // A file that was written is on disk: only then does a manifest that follows mean something.
+        // Files are synced, so that a manifest never names one that is not on the disk.
         let store = LocalFileSystem::new_with_prefix(&folder).map_err(failed)?.with_fsync(true);
         Self::new(Arc::new(store), Path::default(), address.to_owned(), folder)
     }

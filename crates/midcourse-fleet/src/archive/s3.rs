@@ -9,7 +9,7 @@ use object_store::{ObjectStore, RetryConfig};
 
 use super::error::ArchiveError;
 
-/// What the addresses of buckets begin with.
+/// The start of the address of a bucket.
 const SCHEME: &str = "s3://";
 
 /// The bucket and the path in it, if the address is one of a bucket.

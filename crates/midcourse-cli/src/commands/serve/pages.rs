@@ -91,7 +91,7 @@ pub(super) fn not_found() -> Response {
     page(StatusCode::NOT_FOUND, "Not found", content)
 }
 
-/// The people file cannot be used, or the server is out of something.
+/// The response while the people file cannot be used, or no session can be made.
 pub(super) fn unavailable() -> Response {
     let content = "<h1>Not available</h1><p>Nobody can sign in at the moment. The log of the server \
                    says why.</p>";

@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(sessions.person(key, &people), Some(ada.clone()));
         assert_eq!(sessions.person(SessionKey::of("other"), &people), None);
 
-        // What she may see follows the file.
+        // The projects are those that the people file has now.
         let mut wider = people.clone();
         wider.insert(Person { projects: vec!["b".to_owned()], ..ada.clone() });
         assert!(sessions.person(key, &wider).unwrap().may_see("b"));
