@@ -95,12 +95,21 @@ pub(super) fn bounded(busy_timeout: Duration) -> Duration {
     busy_timeout.min(Duration::from_secs(7 * 24 * 3_600))
 }
 
+/// Makes SQLite compile each of our statements once. By default, it compiles a statement again whenever
+/// the value of a parameter changes that could have changed the plan, which takes several times as long
+/// as most statements run.
+pub(super) fn keep_prepared_statements(connection: &Connection) -> Result<(), StoreError> {
+    connection.set_prepared_statement_cache_capacity(MAX_PREPARED_STATEMENTS);
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(())
+}
+
 fn configure(
     connection: &Connection,
     durability: Durability,
     busy_timeout: Duration,
 ) -> Result<(), StoreError> {
-    connection.set_prepared_statement_cache_capacity(MAX_PREPARED_STATEMENTS);
+    keep_prepared_statements(connection)?;
     connection.busy_timeout(bounded(busy_timeout))?;
     // Keep the file of the write-ahead log when the last process closes the store: deleting this
     // file and creating it again would take a hook longer than everything else it does.
@@ -222,7 +231,7 @@ fn upgrade(connection: &Connection, steps: &[&str]) -> Result<(), StoreError> {
 mod tests {
     use std::time::Duration;
 
-    use rusqlite::Connection;
+    use rusqlite::{Connection, StatementStatus};
 
     use super::{Durability, STEPS, StoreError, VERSION, upgrade, version};
 
@@ -251,6 +260,26 @@ mod tests {
         upgrade(&connection, &steps).unwrap_err();
         assert_eq!(version(&connection).unwrap(), 1);
         connection.prepare("SELECT * FROM b").unwrap_err();
+    }
+
+    #[test]
+    fn a_statement_is_compiled_once_for_all_values() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        let writable = super::open(&path, Durability::Full, Duration::from_secs(5)).unwrap();
+        let read_only = super::open_read_only(&path, Duration::from_secs(5)).unwrap();
+        for connection in [writable, read_only] {
+            for value in [1, 500, 2, 70_000] {
+                let mut find = connection
+                    .prepare_cached(
+                        "SELECT hash FROM record_bodies JOIN bodies ON bodies.id = body \
+                         WHERE record = ?1 ORDER BY pointer",
+                    )
+                    .unwrap();
+                assert!(!find.exists([value]).unwrap());
+                assert_eq!(find.get_status(StatementStatus::RePrepare), 0, "{value}");
+            }
+        }
     }
 
     #[test]

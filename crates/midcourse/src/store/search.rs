@@ -82,6 +82,7 @@ impl SearchIndex {
         super::schema::check_file(file)?;
         super::schema::create_file(file)?;
         let connection = Connection::open(file)?;
+        super::schema::keep_prepared_statements(&connection)?;
         connection.busy_timeout(std::time::Duration::from_secs(5))?;
         match super::schema::version(&connection)? {
             0 => create_tables(&connection)?,
