@@ -207,10 +207,11 @@ pub(super) fn run_table(
             expression(order)
         ),
     };
+    // With the collation of the index on parents, or else the server reads all runs for each row.
     let rows = transaction.query(
         &format!(
             "SELECT r.header, (SELECT count(*) FROM midcourse.runs AS child \
-             WHERE child.project = $1 AND child.parent_run_id = r.run_id \
+             WHERE child.project = $1 AND child.parent_run_id = r.run_id COLLATE \"default\" \
              AND child.started IS NOT NULL) FROM midcourse.runs AS r WHERE {matching} \
              ORDER BY {order} LIMIT $9 OFFSET $10"
         ),
