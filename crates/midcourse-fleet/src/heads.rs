@@ -1,6 +1,6 @@
 //! The ends of hash chains that a fleet has, to find runs that were rewritten on a machine.
 
-use midcourse::{Head, Link, RunId, Store};
+use midcourse::{Head, Store};
 
 use crate::error::FleetError;
 use crate::schema;
@@ -20,26 +20,10 @@ pub fn shipped_heads(
     let mut client = schema::connect(target)?;
     let project = project.unwrap_or(DEFAULT_PROJECT);
     let ours = ship::store_id(store.data_dir(), target, project)?;
-    let rows = client
-        .query("SELECT run_id, records, link, store FROM midcourse.heads($1)", &[&project])?;
-    let head = |row: &postgres::Row| -> Result<Head, FleetError> {
-        let link: &[u8] = row.try_get(2)?;
-        let link: [u8; 32] = link
-            .try_into()
-            .map_err(|_| FleetError::Server("a link has not 32 bytes".to_owned()))?;
-        let records: i64 = row.try_get(1)?;
-        Ok(Head {
-            run_id: RunId::from(row.try_get::<_, &str>(0)?),
-            records: records.unsigned_abs(),
-            link: Link::from(link).to_string(),
-        })
-    };
     let mut heads = Vec::new();
-    for row in &rows {
-        let head = head(row)?;
+    for (head, store_id) in ship::heads_of(&mut client, project)? {
         // Other machines may ship with the same role.
-        let is_ours = ours.as_deref() == Some(row.try_get(3)?);
-        if is_ours || store.head(&head.run_id)?.is_some() {
+        if ours.as_ref() == Some(&store_id) || store.head(&head.run_id)?.is_some() {
             heads.push(head);
         }
     }

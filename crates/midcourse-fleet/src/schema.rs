@@ -154,7 +154,8 @@ pub fn grant(
     transaction.batch_execute(&format!("GRANT USAGE ON SCHEMA midcourse TO {name}"))?;
     transaction.batch_execute(&match access {
         Access::Write => format!(
-            "GRANT EXECUTE ON FUNCTION midcourse.ship, midcourse.heads TO {name}; \
+            "GRANT EXECUTE ON FUNCTION midcourse.ship, midcourse.shipped, midcourse.heads \
+             TO {name}; \
              GRANT SELECT ON midcourse.version TO {name}"
         ),
         Access::Read => format!(

@@ -20,10 +20,11 @@ use midcourse::{ChainPosition, DataDir, RunId, Store};
 use crate::error::FleetError;
 use crate::target::FleetTarget;
 use batch::{Batch, Part};
-use connection::{Connection, Reply, Status};
+use connection::{Connection, Reply, Status, Totals};
 use cursors::Cursors;
 use outbox::{Outbox, Read};
 
+pub(crate) use connection::heads_of;
 pub use level::Level;
 pub use outbox::BatchLimit;
 
@@ -74,6 +75,33 @@ fn place(target: &FleetTarget, project: &str) -> String {
     format!("{} project {project}", target.identity())
 }
 
+/// Forgets the cursors of runs that the fleet no longer has as far as they say: its owner has restored a
+/// backup, or deleted runs. They are shipped again.
+fn forget_what_is_lost(
+    cursors: &mut Cursors,
+    connection: &mut Connection,
+) -> Result<(), FleetError> {
+    let mut ours = Totals::default();
+    for (_, position) in cursors.positions().filter(|(_, position)| position.records > 0) {
+        ours.runs = ours.runs.saturating_add(1);
+        ours.records = ours.records.saturating_add(position.records);
+        ours.reports = ours.reports.saturating_add(position.reports);
+    }
+    if connection.shipped()? == ours {
+        return Ok(());
+    }
+    let heads = connection.heads()?;
+    let is_lost = |(run_id, position): &(&RunId, &ChainPosition)| match heads.get(*run_id) {
+        Some(head) if head.records == position.records => head.link != position.link.to_string(),
+        // The fleet may have more, if its last reply was lost.
+        Some(head) => head.records < position.records,
+        None => position.records > 0,
+    };
+    let lost: Vec<RunId> = cursors.positions().filter(is_lost).map(|it| it.0.clone()).collect();
+    lost.iter().for_each(|run_id| cursors.forget(run_id));
+    cursors.commit()
+}
+
 /// Ships the runs of one store to one project.
 pub struct Shipper {
     target: FleetTarget,
@@ -111,6 +139,8 @@ impl Shipper {
     /// `progress` is told about each batch.
     pub fn ship(&mut self, mut progress: impl FnMut(&Progress)) -> Result<Progress, FleetError> {
         let mut done = Progress::default();
+        // A new connection may find that the fleet has lost runs.
+        self.connect()?;
         self.outbox.find_news(&self.cursors)?;
         let mut read = self.outbox.read(&mut self.cursors, None)?;
         while !read.is_empty() || self.outbox.has_more() {
@@ -135,7 +165,9 @@ impl Shipper {
     pub fn connect(&mut self) -> Result<(), FleetError> {
         if self.connection.is_none() {
             let (project, store_id) = (&self.settings.project, self.cursors.store_id());
-            self.connection = Some(Connection::open(&self.target, project, store_id)?);
+            let mut connection = Connection::open(&self.target, project, store_id)?;
+            forget_what_is_lost(&mut self.cursors, &mut connection)?;
+            self.connection = Some(connection);
         }
         Ok(())
     }

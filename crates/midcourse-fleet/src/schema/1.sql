@@ -96,6 +96,7 @@ CREATE INDEX runs_host ON midcourse.runs (project, host, started DESC, run DESC)
     INCLUDE (parent_run_id) WHERE started IS NOT NULL;
 CREATE INDEX runs_parent ON midcourse.runs (project, parent_run_id) WHERE parent_run_id IS NOT NULL;
 CREATE INDEX runs_day ON midcourse.runs (day);
+CREATE INDEX runs_store ON midcourse.runs (project, store);
 
 CREATE TABLE midcourse.records (
     day date NOT NULL,
@@ -457,6 +458,18 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     WHERE p.name = $1 AND r.records > 0
     AND (p.project IN (SELECT midcourse.allowed('read'))
          OR r.writer = session_user AND p.project IN (SELECT midcourse.allowed('write')))
+$$;
+
+-- How much of a store its writer has shipped. A shipper compares it with its cursors when it connects, and
+-- so notices that the fleet has lost runs, for example because a backup was restored.
+CREATE FUNCTION midcourse.shipped(in_project text, in_store text)
+RETURNS TABLE (runs bigint, records bigint, reports bigint)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT count(*), midcourse.clamped(coalesce(sum(r.records), 0)),
+        midcourse.clamped(coalesce(sum(r.reports), 0))
+    FROM midcourse.runs AS r JOIN midcourse.projects AS p ON p.project = r.project
+    WHERE p.name = $1 AND p.project IN (SELECT midcourse.allowed('write'))
+    AND r.store = $2 AND r.writer = session_user AND r.records > 0
 $$;
 
 -- The parts of runs that contain all of these words, those of the runs that started last first. Goes

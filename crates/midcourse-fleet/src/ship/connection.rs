@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::Write as _;
 
-use midcourse::{ChainPosition, Link};
+use midcourse::{ChainPosition, Head, Link, RunId};
 use postgres::{Client, Row};
 
 use super::batch::{Batch, Part};
@@ -16,6 +16,14 @@ pub(super) struct Connection {
     client: Client,
     project: String,
     store_id: String,
+}
+
+/// How much of a store is shipped.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Totals {
+    pub(super) runs: u64,
+    pub(super) records: u64,
+    pub(super) reports: u64,
 }
 
 /// What the server says about a part of a run.
@@ -61,6 +69,22 @@ impl Connection {
         // Creates the staging tables of this session.
         client.query(SHIP, &[&project, &store_id])?;
         Ok(Self { client, project: project.to_owned(), store_id: store_id.to_owned() })
+    }
+
+    /// How much of this store the role of this connection has shipped.
+    pub(super) fn shipped(&mut self) -> Result<Totals, FleetError> {
+        let row = self.client.query_one(
+            "SELECT runs, records, reports FROM midcourse.shipped($1, $2)",
+            &[&self.project, &self.store_id],
+        )?;
+        let number = |column| row.try_get::<_, i64>(column).map(i64::unsigned_abs);
+        Ok(Totals { runs: number(0)?, records: number(1)?, reports: number(2)? })
+    }
+
+    /// The ends of the runs that the role of this connection has shipped.
+    pub(super) fn heads(&mut self) -> Result<HashMap<RunId, Head>, FleetError> {
+        let heads = heads_of(&mut self.client, &self.project)?;
+        Ok(heads.into_iter().map(|(head, _)| (head.run_id.clone(), head)).collect())
     }
 
     /// Sends a batch. When it returns, the parts that the server has accepted are on its disk. The
@@ -116,6 +140,29 @@ impl Connection {
     }
 }
 
+/// The ends of the runs of a project that the role may know, each with the id of its store.
+pub(crate) fn heads_of(
+    client: &mut Client,
+    project: &str,
+) -> Result<Vec<(Head, String)>, FleetError> {
+    let rows = client
+        .query("SELECT run_id, records, link, store FROM midcourse.heads($1)", &[&project])?;
+    let head = |row: &Row| {
+        let run_id = RunId::from(row.try_get::<_, &str>(0)?);
+        let records = row.try_get::<_, i64>(1)?.unsigned_abs();
+        Ok((Head { run_id, records, link: link(row, 2)?.to_string() }, row.try_get(3)?))
+    };
+    rows.iter().map(head).collect()
+}
+
+fn link(row: &Row, column: usize) -> Result<Link, FleetError> {
+    let link: [u8; 32] = row
+        .try_get::<_, &[u8]>(column)?
+        .try_into()
+        .map_err(|_| FleetError::Server("a link has not 32 bytes".to_owned()))?;
+    Ok(Link::from(link))
+}
+
 /// An error while rows are sent. What the server says comes as an error of Postgres.
 fn lost(error: std::io::Error) -> FleetError {
     match error.downcast::<postgres::Error>() {
@@ -129,14 +176,10 @@ fn status(row: &Row) -> Result<Status, FleetError> {
         "shipped" => Status::Shipped,
         "moved" => {
             let number = |column| row.try_get::<_, i64>(column).map(|it| it.unsigned_abs());
-            let link: &[u8] = row.try_get(4)?;
-            let link: [u8; 32] = link
-                .try_into()
-                .map_err(|_| FleetError::Server("a link has not 32 bytes".to_owned()))?;
             Status::Moved(ChainPosition {
                 records: number(2)?,
                 reports: number(3)?,
-                link: Link::from(link),
+                link: link(row, 4)?,
             })
         }
         "unknown" => Status::Unknown,

@@ -79,6 +79,11 @@ impl Cursors {
         self.positions.get(run_id).copied()
     }
 
+    /// All positions.
+    pub(super) fn positions(&self) -> impl Iterator<Item = (&RunId, &ChainPosition)> {
+        self.positions.iter()
+    }
+
     pub(super) fn set(&mut self, run_id: &RunId, position: ChainPosition) {
         self.positions.insert(run_id.clone(), position);
         self.changed.push(run_id.clone());

@@ -96,7 +96,7 @@ fn a_writer_can_only_ship() {
          AND has_function_privilege('{}', oid, 'EXECUTE')",
         fleet.role("writer")
     ));
-    assert_eq!(callable, "heads ship");
+    assert_eq!(callable, "heads ship shipped");
     for table in ["staged_runs", "staged_records", "staged_reports", "staged_bodies"] {
         for sql in [
             format!("SELECT * FROM pg_temp.{table}"),

@@ -82,6 +82,49 @@ fn a_lost_cursor_and_a_lost_fleet_are_made_good() {
 }
 
 #[test]
+fn runs_that_the_fleet_has_lost_are_shipped_again_though_they_have_not_grown() {
+    let Some(server) = server() else { return };
+    let fleet = Fleet::new(server);
+    let machine = Machine::new();
+    let mut store = machine.open();
+    (0..4).for_each(|n| drop(store.append(message("lost", n)).unwrap()));
+    (0..3).for_each(|n| drop(store.append(message("shorter", n)).unwrap()));
+    (0..2).for_each(|n| drop(store.append(message("kept", n)).unwrap()));
+    machine.shipper(&fleet, Level::Full).ship(|_| ()).unwrap();
+    let before = shipped(&fleet);
+    // As after a restore of a backup: one run is not there yet, and another one is shorter.
+    fleet.sql(
+        "DELETE FROM midcourse.records AS s USING midcourse.runs AS r WHERE r.run = s.run \
+         AND (r.run_id = 'lost' OR r.run_id = 'shorter' AND s.seq > 0); \
+         DELETE FROM midcourse.words AS w USING midcourse.runs AS r WHERE r.run = w.run \
+         AND r.run_id <> 'kept'; \
+         DELETE FROM midcourse.runs WHERE run_id = 'lost'; \
+         UPDATE midcourse.runs AS r SET records = 1, link = (SELECT s.link FROM midcourse.records AS s \
+         WHERE s.run = r.run AND s.seq = 0) WHERE r.run_id = 'shorter'",
+    );
+    let progress = machine.shipper(&fleet, Level::Full).ship(|_| ()).unwrap();
+    assert_eq!((progress.records, progress.refused), (6, Vec::new()));
+    assert_eq!(shipped(&fleet), before);
+    // A shipper that is still running notices it when it connects again.
+    let mut shipper = machine.shipper(&fleet, Level::Full);
+    assert_eq!(shipper.ship(|_| ()).unwrap().batches, 0);
+    fleet.sql(
+        "DELETE FROM midcourse.records; DELETE FROM midcourse.runs; DELETE FROM midcourse.words; \
+         SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+         WHERE datname = current_database() AND application_name = 'midcourse'",
+    );
+    store.append(message("kept", 2)).unwrap();
+    let records = loop {
+        match shipper.ship(|_| ()) {
+            Ok(progress) => break progress.records,
+            Err(error) => assert!(error.is_temporary(), "{error}"),
+        }
+    };
+    assert_eq!(records, 10);
+    assert_eq!(fleet.sql("SELECT count(*), count(DISTINCT run) FROM midcourse.records"), "10|3");
+}
+
+#[test]
 fn another_history_and_another_writer_are_refused_and_the_rest_is_shipped() {
     let Some(server) = server() else { return };
     let fleet = Fleet::new(server);
