@@ -98,6 +98,8 @@ pub(crate) struct Ship {
     pub(crate) to: Option<String>,
     pub(crate) project: Option<String>,
     pub(crate) level: ShipLevel,
+    /// The pause after each batch; `None` for the default.
+    pub(crate) every: Option<Duration>,
 }
 
 /// How much of each run is shipped.

@@ -11,6 +11,9 @@ pub enum FleetError {
     /// The connection cannot be encrypted, or the server cannot show who it is.
     #[error("no trusted connection to the fleet's Postgres: {0}")]
     Untrusted(String),
+    /// The server is short of disk space, memory or connections. Trying again later may help.
+    #[error("the fleet's Postgres cannot accept data now: {0}")]
+    Exhausted(String),
     /// No connection, or it was lost. Trying again later may help.
     #[error("cannot reach the fleet's Postgres: {0}")]
     Unreachable(String),
@@ -18,13 +21,13 @@ pub enum FleetError {
     #[error("the fleet's Postgres is busy: {0}")]
     Busy(String),
     /// The server cannot store what was sent.
-    #[error("the fleet's Postgres cannot store it: {0}")]
+    #[error("the fleet's Postgres cannot store this run: {0}")]
     Data(String),
     /// A name that a role or a project cannot have, or a role that does not exist.
     #[error("{0}")]
     Name(String),
     /// The server refused the password, or the role may not do this.
-    #[error("the fleet's Postgres refuses: {0}")]
+    #[error("the fleet's Postgres denied access: {0}")]
     Refused(String),
     /// There is no schema of midcourse in the database, or one of another release.
     #[error("{0}")]
@@ -55,19 +58,27 @@ impl FleetError {
                 "check the address, the network and whether Postgres is running; nothing is lost, \
                  and the next try goes on where this one stopped"
             }
+            Self::Exhausted(_) => {
+                "free disk space or connections of the Postgres server; nothing is lost, and the next \
+                 try goes on where this one stopped"
+            }
             Self::Untrusted(_) => {
-                "the address must have the host name of the server's certificate, and \
-                 sslrootcert=FILE names the authority that signed it"
+                "the server needs TLS with a certificate for the host name in the address; \
+                 `?sslrootcert=FILE` names the authority that signed it, and `?sslmode=disable` turns \
+                 TLS off"
             }
             Self::Busy(_) => "nothing was changed; try again later",
-            Self::Data(_) => "`midcourse verify` checks the runs of a store",
+            Self::Data(_) => {
+                "run `midcourse verify` on the machine that recorded the run, and repair or delete it \
+                 there; the other runs are shipped"
+            }
             Self::Name(_) => {
                 "project names have up to 64 of a-z, 0-9, `.`, `_` and `-`; roles are those of \
                  Postgres"
             }
             Self::Refused(_) => {
                 "check the user name and the password; the owner of the fleet gives access with \
-                 `midcourse fleet grant`"
+                 `midcourse fleet grant`; `grant --create` needs a role that may create roles"
             }
             Self::Schema(_) => {
                 "the owner of the fleet runs `midcourse fleet init` once, and `midcourse fleet \
@@ -76,19 +87,26 @@ impl FleetError {
             Self::Server(_) => "look at the log of the Postgres server",
             Self::Store(error) => error.hint(),
             Self::AlreadyShipping => "nothing to do: the other process ships what is new",
-            Self::Run(_) => "`midcourse verify` checks the runs of a store",
+            Self::Run(_) => {
+                "list the runs again; if the run is there, `midcourse verify` on the machine that \
+                 recorded it says more"
+            }
         }
     }
 
     /// Whether the same may succeed later without a change by the user.
     pub const fn is_temporary(&self) -> bool {
-        matches!(self, Self::Unreachable(_) | Self::Busy(_) | Self::Store(StoreError::Locked))
+        use FleetError::{Busy, Exhausted, Store, Unreachable};
+        matches!(self, Unreachable(_) | Exhausted(_) | Busy(_) | Store(StoreError::Locked))
     }
 }
 
-/// SQLSTATE classes in which the server, and not the request, is at fault: no connection, no
-/// resources, a wrong state, intervention of the operator, a system error.
-const TEMPORARY_CLASSES: [&str; 5] = ["08", "53", "55", "57", "58"];
+/// SQLSTATE classes in which the server, and not the request, is at fault: no connection, a wrong state,
+/// intervention of the operator.
+const UNREACHABLE_CLASSES: [&str; 3] = ["08", "55", "57"];
+
+/// SQLSTATE classes of a server that lacks resources, or whose system has an error.
+const EXHAUSTED_CLASSES: [&str; 2] = ["53", "58"];
 
 /// SQLSTATEs of a transaction that has to be repeated: a conflict with another one, a lock that was not
 /// free in time, and a timeout.
@@ -119,7 +137,8 @@ impl From<postgres::Error> for FleetError {
         match code {
             _ if is_in(&BUSY) => Self::Busy(text),
             _ if is_in(&DATA_CLASSES) => Self::Data(format!("{text} (SQLSTATE {code})")),
-            _ if is_in(&TEMPORARY_CLASSES) => Self::Unreachable(text),
+            _ if is_in(&UNREACHABLE_CLASSES) => Self::Unreachable(text),
+            _ if is_in(&EXHAUSTED_CLASSES) => Self::Exhausted(text),
             "42501" => Self::Refused(text),
             _ if code.starts_with("28") => Self::Refused(text),
             "3F000" | "42P01" | "42883" | "42703" => {

@@ -37,6 +37,16 @@ pub struct ShipSettings {
     pub level: Level,
 }
 
+impl ShipSettings {
+    /// What the owner of the fleet does so that a run can be shipped anew.
+    fn delete(&self) -> String {
+        format!(
+            "have the owner of the fleet run `midcourse fleet delete ADDRESS --project {} RUN --yes`",
+            self.project
+        )
+    }
+}
+
 /// What was shipped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -121,7 +131,7 @@ impl Shipper {
     ) -> Result<Option<Self>, FleetError> {
         let Some(store) = Store::open_read_only(data_dir)? else { return Ok(None) };
         let cursors = Cursors::open(data_dir, &place(&target, &settings.project))?;
-        let outbox = Outbox::new(store, settings.level);
+        let outbox = Outbox::new(store, settings.clone());
         Ok(Some(Self { target, settings, outbox, cursors, connection: None }))
     }
 
@@ -262,18 +272,22 @@ impl Shipper {
                 self.outbox.try_again(run_id);
                 return Ok(());
             }
-            Status::Moved(_) | Status::Unknown => {
-                "the fleet says that it has another part of the run".to_owned()
-            }
-            Status::Other => "another role ships a run with this id to the project".to_owned(),
+            Status::Moved(_) | Status::Unknown => format!(
+                "the fleet has a different version of the run; to replace it, {}",
+                self.settings.delete()
+            ),
+            Status::Other => format!(
+                "another role has shipped a run with this id; ship it with that role, or {}",
+                self.settings.delete()
+            ),
             Status::Level => format!(
-                "the run was shipped with another level before; ship it with the same, or have the \
-                 owner of the fleet run `midcourse fleet delete {run_id}`"
+                "the run was shipped with another level before; ship it with that level, or {}",
+                self.settings.delete()
             ),
             Status::Dropped => {
-                "the fleet has dropped the day on which the run started, and takes nothing more of \
-                 it"
-                .to_owned()
+                "the fleet has dropped the day on which the run started; the run stays on this \
+                 machine only"
+                    .to_owned()
             }
         };
         progress.refused.push(self.outbox.refuse(run_id, why)?);

@@ -54,20 +54,21 @@ enum Task {
     ///
     /// Creates the project if there is none.
     Grant(GrantArguments),
-    /// Take the access of a role to a project away.
+    /// Remove a role's access to a project.
     Revoke(RevokeArguments),
     /// Show how many runs each day has, and how much space they take.
     Days(DaysArguments),
-    /// Drop the days that are older than a limit, with everything that was shipped of their runs.
+    /// Drop the days whose latest record is older than a limit, in all projects.
     ///
-    /// Without `--yes`, shows what would be dropped. A day with a run that is still going on is kept.
-    /// The ends of the hash chains stay, for `midcourse verify --against`. Keep a copy first with
-    /// `midcourse archive --store`.
+    /// Without `--yes`, shows what would be dropped. The last hash of each run stays, for `midcourse
+    /// verify --against`; the fleet takes nothing more of these runs. To keep the runs, archive each
+    /// project before: `midcourse archive --store ADDRESS --fleet-project NAME`.
     Prune(PruneArguments),
     /// Delete a run and its child runs from a fleet.
     ///
-    /// A machine that still has them ships them again: so this is also the way to replace a run after
-    /// `midcourse redact`.
+    /// A machine that still has them ships them again when its shipper connects the next time. So this
+    /// is also the way to replace a run after `midcourse redact`; to remove a run for good, delete it on
+    /// its machine first (`midcourse delete`).
     Delete(DeleteArguments),
     /// Check the hash chains of all runs of a project.
     Verify(VerifyArguments),
@@ -77,7 +78,7 @@ enum Task {
 struct GrantArguments {
     #[command(flatten)]
     address: Address,
-    /// The project.
+    /// Grant access to this project.
     #[arg(long, value_name = "NAME")]
     project: String,
     /// Let this role of Postgres ship runs.
@@ -95,10 +96,10 @@ struct GrantArguments {
 struct RevokeArguments {
     #[command(flatten)]
     address: Address,
-    /// The project.
+    /// Remove access to this project.
     #[arg(long, value_name = "NAME")]
     project: String,
-    /// The role of Postgres.
+    /// The role of Postgres that loses it.
     #[arg(long, value_name = "ROLE")]
     role: String,
 }
@@ -128,7 +129,7 @@ struct PruneArguments {
 struct DeleteArguments {
     #[command(flatten)]
     address: Address,
-    /// The project.
+    /// The project of the run.
     #[arg(long, value_name = "NAME")]
     project: String,
     /// The whole id of the run.
@@ -142,7 +143,7 @@ struct DeleteArguments {
 struct VerifyArguments {
     #[command(flatten)]
     address: Address,
-    /// The project; by default the only one that you may read.
+    /// Check this project; by default the only one that you may read.
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
     /// Print JSON lines: the problems, then a summary.
@@ -266,7 +267,7 @@ fn prune(arguments: &PruneArguments) -> Result<()> {
             continue;
         }
         if arguments.yes && !schema::drop_day(&mut client, &day.day, before)? {
-            writeln!(out, "{}  kept: a run of this day is still going on", day.day)?;
+            writeln!(out, "{}  kept: a run of this day has just got a new record", day.day)?;
             continue;
         }
         dropped += 1;
@@ -280,7 +281,7 @@ fn prune(arguments: &PruneArguments) -> Result<()> {
         )?;
     }
     match (arguments.yes, dropped) {
-        (_, 0) => writeln!(out, "No day is that old.")?,
+        (_, 0) => writeln!(out, "Nothing to drop: every day has a record that is newer.")?,
         (true, _) => writeln!(out, "Dropped {dropped} days, {}.", DecimalBytes(bytes))?,
         (false, _) => writeln!(
             out,

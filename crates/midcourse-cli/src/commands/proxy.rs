@@ -24,6 +24,7 @@ static SERVICE: UnitService = UnitService {
     description: "midcourse proxy: records model traffic and injects guidance",
     command: "midcourse proxy",
     thing: "proxy",
+    restart_seconds: 2,
 };
 
 const TOKEN_FILE: &str = "proxy-token";

@@ -145,7 +145,7 @@ fn serve(arguments: Arguments) -> Result<()> {
         let target = midcourse_fleet::FleetTarget::parse(address)?;
         let readers = add_projects(&projects, &target)?;
         let first = readers.into_iter().next();
-        let first = first.context("the role may not read any project of the fleet")?;
+        let first = first.context("the role may read no project of the fleet; its owner gives access with `midcourse fleet grant ADDRESS --project NAME --reader ROLE`")?;
         let followed = Arc::clone(&projects);
         std::thread::spawn(move || {
             loop {

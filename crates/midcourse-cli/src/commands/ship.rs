@@ -25,9 +25,9 @@ pub(super) use background::start;
 /// The project if neither an option nor the configuration names one.
 const DEFAULT_PROJECT: &str = "default";
 
-/// How long to wait after a batch before the next one, so that a batch has several records: a batch of
-/// one record costs the server about as much as a batch of ten.
-const PAUSE: Duration = Duration::from_secs(2);
+/// How long to wait after a batch before the next one, if the user does not say, so that a batch has
+/// several records: a batch of one record costs the server about as much as a batch of ten.
+const DEFAULT_PAUSE: Duration = Duration::from_secs(2);
 
 /// How often the store is checked for changes.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -65,6 +65,11 @@ pub(super) struct Arguments {
     /// Keep running, and ship what is new.
     #[arg(long, short = 'f')]
     follow: bool,
+    /// With --follow, wait this long after each batch [default: 2s].
+    ///
+    /// Longer pauses make larger batches, which cost the server less.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    every: Option<Duration>,
     /// Keep running until nothing was recorded for this time.
     #[arg(long, value_name = "DURATION", value_parser = duration, hide = true)]
     until_idle: Option<Duration>,
@@ -87,40 +92,55 @@ impl ValueEnum for LevelName {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    parse_duration(text).ok_or_else(|| "try 10m or 1h".to_owned())
+    parse_duration(text).ok_or_else(|| format!("invalid duration `{text}`; try `30s` or `10m`"))
 }
 
-/// Where to ship, and what.
+/// Where to ship, what, and how often.
 pub(super) struct Plan {
     pub(super) target: FleetTarget,
     pub(super) settings: ShipSettings,
+    pause: Duration,
 }
 
 impl Plan {
     /// What the user's configuration says; `None` if it names no fleet.
     pub(super) fn configured(data_dir: &DataDir) -> Option<Result<Self>> {
-        let ship = config::users_ship(data_dir)?;
-        ship.to.is_some().then(|| Self::of(ship))
+        let ship = config::users_ship(data_dir).ok()?;
+        ship.to.is_some().then(|| Self::of(ship, data_dir))
     }
 
-    fn of(ship: Ship) -> Result<Self> {
-        let address = ship.to.context(
-            "where should the runs go? Name a fleet with `--to postgres://USER@HOST/DATABASE`, or \
-             in your configuration: [ship] to = \"…\"",
-        )?;
+    fn of(ship: Ship, data_dir: &DataDir) -> Result<Self> {
+        let address = ship.to.with_context(|| {
+            format!(
+                "no fleet is configured; pass `--to postgres://USER@HOST/DATABASE`, or set `to` in \
+                 the table `[ship]` of {}",
+                data_dir.config_file().display()
+            )
+        })?;
         let project = ship.project.unwrap_or_else(|| DEFAULT_PROJECT.to_owned());
         let settings = ShipSettings { project, level: level_of(ship.level) };
-        Ok(Self { target: FleetTarget::parse(&address)?, settings })
+        let pause = ship.every.unwrap_or(DEFAULT_PAUSE);
+        Ok(Self { target: FleetTarget::parse(&address)?, settings, pause })
     }
 }
 
 impl Arguments {
     /// What the configuration says, except for what the options say.
     fn plan(&self, data_dir: &DataDir) -> Result<Plan> {
-        let configured = config::users_ship(data_dir).unwrap_or_default();
+        let configured = match config::users_ship(data_dir) {
+            Ok(configured) => configured,
+            // What the file would say is not needed, or not all of it.
+            Err(error) if self.to.is_some() => {
+                warn(&error.to_string());
+                Ship::default()
+            }
+            Err(error) => return Err(error.into()),
+        };
         let to = self.to.clone().or(configured.to);
         let project = self.project.clone().or(configured.project);
-        let mut plan = Plan::of(Ship { to, project, level: configured.level })?;
+        let every = self.every.or(configured.every);
+        let ship = Ship { to, project, level: configured.level, every };
+        let mut plan = Plan::of(ship, data_dir)?;
         if let Some(level) = self.level {
             plan.settings.level = level.0;
         }
@@ -224,6 +244,10 @@ struct Follow {
 }
 
 impl Follow {
+    fn waits_for(&self, error: &FleetError) -> bool {
+        self.problems.log.is_none() && matches!(error, FleetError::AlreadyShipping)
+    }
+
     fn run(mut self, data_dir: &DataDir, plan: Plan) -> Result<()> {
         let (mut shipper, mut retry) = (None::<Shipper>, FIRST_RETRY);
         let (mut seen, mut latest_news) = (None, Instant::now());
@@ -257,13 +281,15 @@ impl Follow {
                         let id = one_line(refused.run_id.as_str(), 80);
                         self.problems.write(&format!("run {id} was not shipped: {}", refused.why));
                     }
-                    let pause = if progress.batches > 0 { PAUSE } else { POLL_INTERVAL };
+                    let pause = if progress.batches > 0 { plan.pause } else { POLL_INTERVAL };
                     if progress.batches > 0 && self.problems.log.is_none() {
                         print(&Progress { refused: Vec::new(), ..progress }, &plan.target)?;
                     }
                     pause
                 }
-                Err(error) if error.is_temporary() => {
+                // A background process ends when nothing was recorded for a while. A second one ends at
+                // once; somebody who asked for a shipper waits.
+                Err(error) if error.is_temporary() || self.waits_for(&error) => {
                     self.problems.write(&format!("{error}; trying again"));
                     let pause = retry.mul_f64(jitter());
                     retry = retry.saturating_mul(2).min(MAX_RETRY);

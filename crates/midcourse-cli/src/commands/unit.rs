@@ -18,6 +18,9 @@ pub(super) struct Service {
     pub(super) command: &'static str,
     /// What it is called in "no … is installed".
     pub(super) thing: &'static str,
+    /// How long systemd waits before it starts the service again after a failure. launchd waits ten
+    /// seconds.
+    pub(super) restart_seconds: u32,
 }
 
 impl Service {
@@ -163,12 +166,13 @@ fn systemd(
          ExecStart={}\n\
          WorkingDirectory=/\n\
          Restart=on-failure\n\
-         RestartSec=2\n\
+         RestartSec={}\n\
          \n\
          [Install]\n\
          WantedBy=default.target\n",
         service.description,
         words.join(" "),
+        service.restart_seconds,
         mark = service.mark(),
     )
 }
@@ -220,6 +224,7 @@ mod tests {
         description: "a proxy",
         command: "midcourse proxy",
         thing: "proxy",
+        restart_seconds: 2,
     };
 
     #[test]

@@ -59,12 +59,14 @@ pub(crate) fn users_retention(data_dir: &DataDir) -> Retention {
     users_config(data_dir).retention
 }
 
-/// Where the user's runs are shipped; `None` if the user's file is missing or invalid. A project's file
+/// Where the user's runs are shipped; the default if the user's file does not say. A project's file
 /// cannot set it: otherwise it could send what an agent does to anybody.
 #[cfg(feature = "fleet")]
-pub(crate) fn users_ship(data_dir: &DataDir) -> Option<Ship> {
-    let ship = users_config(data_dir).ship;
-    (ship != Ship::default()).then_some(ship)
+pub(crate) fn users_ship(data_dir: &DataDir) -> Result<Ship, ConfigError> {
+    let path = data_dir.config_file();
+    let invalid = |problem: InvalidConfig| ConfigError::invalid(&path, problem);
+    let text = file::read_found(&path).map_err(|error| ConfigError::unreadable(&path, error))?;
+    Ok(Config::parse(&text.unwrap_or_default()).map_err(invalid)?.ship)
 }
 
 /// The user's prices of models. There are none if the user's file is missing or invalid.

@@ -226,6 +226,7 @@ struct ShipWire {
     to: Option<FleetAddress>,
     project: Option<String>,
     level: ShipLevelWire,
+    every: Option<DurationText>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -242,7 +243,8 @@ impl ShipWire {
             ShipLevelWire::Full => ShipLevel::Full,
             ShipLevelWire::Metadata => ShipLevel::Metadata,
         };
-        Ship { to: self.to.map(|address| address.0), project: self.project, level }
+        let (to, every) = (self.to.map(|to| to.0), self.every.map(|every| every.0));
+        Ship { to, project: self.project, level, every }
     }
 }
 

@@ -324,7 +324,7 @@ fn errors_say_what_to_do_and_keep_secrets() {
     let Some(fleet) = Fleet::new() else { return };
     let machine = Machine::new();
     let error = machine.fails(&["ship"]);
-    assert!(error.contains("where should the runs go?"), "{error}");
+    assert!(error.contains("no fleet is configured; pass `--to"), "{error}");
     let error = machine.fails(&["ship", "--to", "postgres://me:hunter2@db.example/runs"]);
     assert!(error.contains("set PGPASSWORD") && !error.contains("hunter2"), "{error}");
     let error = machine.fails(&["ship", "--to", &fleet.writer]);
@@ -334,9 +334,14 @@ fn errors_say_what_to_do_and_keep_secrets() {
     assert!(error.contains("may not ship to project other"), "{error}");
     assert!(error.contains("midcourse fleet grant"), "{error}");
     let error = machine.fails(&["ship", "--to", &fleet.reader]);
-    assert!(error.contains("the fleet's Postgres refuses"), "{error}");
+    assert!(error.contains("the fleet's Postgres denied access"), "{error}");
     let error = machine.fails(&["list", "--store", &fleet.writer]);
-    assert!(error.contains("refuses"), "{error}");
+    assert!(error.contains("denied access"), "{error}");
+    // A configuration that cannot be read is named, and is not taken for one without a fleet.
+    let config = machine.home().join("midcourse.toml");
+    std::fs::write(&config, "[ship]\nto = 'service=fleet'\nevery = 'soon'\n").unwrap();
+    let error = machine.fails(&["ship"]);
+    assert!(error.contains("midcourse.toml") && error.contains("soon"), "{error}");
     let empty = fleet.server.create_database();
     let error = machine.fails(&["ship", "--to", &fleet.server.url(&empty, OWNER)]);
     assert!(error.contains("no schema of midcourse") && error.contains("fleet init"), "{error}");

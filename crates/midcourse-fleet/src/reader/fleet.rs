@@ -41,7 +41,7 @@ impl FleetReader {
         let (project, name) = match (found, project, names.len()) {
             (Some(found), ..) => found.clone(),
             (None, _, 0) => {
-                return Err(FleetError::Refused("this role may not read any project".to_owned()));
+                return Err(FleetError::Refused("this role may read no project".to_owned()));
             }
             (None, Some(wanted), _) => {
                 return Err(FleetError::Refused(format!(
@@ -50,8 +50,8 @@ impl FleetReader {
                 )));
             }
             (None, None, _) => {
-                return Err(FleetError::Target(format!(
-                    "the fleet has several projects; choose one with --fleet-project: {}",
+                return Err(FleetError::Name(format!(
+                    "this role may read several projects; name one of them: {}",
                     list()
                 )));
             }

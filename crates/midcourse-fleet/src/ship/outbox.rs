@@ -6,7 +6,7 @@ use midcourse::{ChainError, ChainLimit, ChainPosition, Link, RunId, Store, Store
 
 use super::batch::{Batch, Part};
 use super::cursors::Cursors;
-use super::{Level, Refused};
+use super::{Refused, ShipSettings};
 use crate::error::FleetError;
 
 /// How much one batch contains at most. While its rows are sent, those of the next one are read: both
@@ -30,7 +30,7 @@ impl Default for BatchLimit {
 /// The runs of a store that may have something new.
 pub(super) struct Outbox {
     store: Store,
-    level: Level,
+    settings: ShipSettings,
     pub(super) limit: BatchLimit,
     /// Runs that may have something new, each once.
     waiting: VecDeque<RunId>,
@@ -56,10 +56,10 @@ impl Read {
 }
 
 impl Outbox {
-    pub(super) fn new(store: Store, level: Level) -> Self {
+    pub(super) fn new(store: Store, settings: ShipSettings) -> Self {
         Self {
             store,
-            level,
+            settings,
             limit: BatchLimit::default(),
             waiting: VecDeque::new(),
             alone: 0,
@@ -99,7 +99,7 @@ impl Outbox {
         cursors: &mut Cursors,
         ahead: Option<&Batch>,
     ) -> Result<Read, FleetError> {
-        let mut read = Read { batch: Batch::new(self.level), refused: Vec::new() };
+        let mut read = Read { batch: Batch::new(self.settings.level), refused: Vec::new() };
         let ahead = ahead.map(Batch::parts).unwrap_or_default().iter();
         let ahead: HashMap<&RunId, ChainPosition> =
             ahead.map(|part: &Part| (part.run_id(), part.end())).collect();
@@ -132,8 +132,9 @@ impl Outbox {
                 Err(error @ ChainError::Diverged(_)) => {
                     let why = format!(
                         "{error}: it was changed here after it was shipped (`midcourse redact`, \
-                         `repair`), or another store ships a run with this id; the fleet keeps what \
-                         it has, until its owner runs `midcourse fleet delete`"
+                         `repair`), or another store ships a run with this id; the fleet keeps its \
+                         version; to replace it, {}",
+                        self.settings.delete()
                     );
                     // What the cursor says may be out of date.
                     cursors.forget(&run_id);

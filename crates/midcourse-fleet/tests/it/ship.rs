@@ -211,7 +211,7 @@ fn a_run_that_cannot_be_stored_keeps_no_other_from_being_shipped() {
     let progress = shipper.ship(|_| ()).unwrap();
     assert_eq!((progress.runs, progress.refused.len()), (4, 2), "{progress:?}");
     for refused in &progress.refused {
-        assert!(refused.why.contains("cannot store it"), "{refused:?}");
+        assert!(refused.why.contains("cannot store this run"), "{refused:?}");
         assert!(["run2", "run5"].contains(&refused.run_id.as_str()), "{refused:?}");
     }
     // They are tried again when they have grown, and not before.

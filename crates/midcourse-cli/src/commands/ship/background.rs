@@ -16,7 +16,7 @@ const IDLE: &str = "10m";
 /// Starts to ship if `[ship]` names a fleet. Ignores errors: the next session tries it again, and
 /// `midcourse ship` ships whatever is left.
 pub(in crate::commands) fn start(data_dir: &DataDir) {
-    if users_ship(data_dir).is_some_and(|ship| ship.to.is_some()) {
+    if users_ship(data_dir).is_ok_and(|ship| ship.to.is_some()) {
         let _ = spawn(data_dir);
     }
 }

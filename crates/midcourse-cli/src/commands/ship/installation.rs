@@ -15,15 +15,18 @@ static SERVICE: UnitService = UnitService {
     description: "midcourse ship: ships recorded runs to a fleet",
     command: "midcourse ship",
     thing: "service",
+    // A wrong password or a fleet that is being upgraded does not become right within seconds.
+    restart_seconds: 30,
 };
 
 #[derive(clap::Subcommand)]
 pub(super) enum Service {
-    /// Ship whenever you are logged in, also what programs record that start no shipper.
+    /// Install a service that ships new runs while you are logged in.
     ///
-    /// Writes a systemd user unit, or a launchd agent on macOS. The fleet is the one in your
-    /// configuration (`[ship]`). The unit contains no password: put it into a password file
-    /// (~/.pgpass) or a service entry.
+    /// Writes a systemd user unit, or a launchd agent on macOS. Hooks and `midcourse run` start a
+    /// shipper themselves; the service also ships what the proxy and `midcourse record` store. The
+    /// fleet is the one in your configuration (`[ship]`). The unit contains no password: put it into
+    /// a password file (~/.pgpass) or a service entry.
     Install(InstallArguments),
     /// Remove the service that `midcourse ship install` has set up.
     Uninstall,
@@ -49,7 +52,7 @@ fn install(arguments: &InstallArguments) -> Result<()> {
         "this system has neither systemd nor launchd; start `midcourse ship --follow` yourself"
     );
     let data_dir = open::data_dir()?;
-    if config::users_ship(&data_dir).is_none_or(|ship| ship.to.is_none()) {
+    if config::users_ship(&data_dir)?.to.is_none() {
         bail!(
             "no fleet is configured; add this to {}:\n\n[ship]\nto = \
              \"postgres://USER@HOST/DATABASE\"",
