@@ -305,6 +305,31 @@ pub(super) fn insert(
     Ok(seq)
 }
 
+/// Replaces a stored text that does not have its hash by this one, which has. Copies keep what they were
+/// made from, so a damaged text may be stored first; it must not take the place of the same text in
+/// other records.
+fn replace_damaged_body(
+    connection: &Connection,
+    body: &body::Body,
+    length: i64,
+) -> Result<(), StoreError> {
+    let (id, stored_length, zstd): (i64, i64, Vec<u8>) = connection
+        .prepare_cached("SELECT id, length, zstd FROM bodies WHERE hash = ?1")?
+        .query_row([body.hash], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    if (stored_length, &zstd) == (length, &body.bytes) {
+        return Ok(());
+    }
+    let stored_length = usize::try_from(stored_length).unwrap_or(usize::MAX);
+    if body::unpack(&body.hash, stored_length, &zstd).is_err()
+        && body::unpack(&body.hash, body.length, &body.bytes).is_ok()
+    {
+        connection
+            .prepare_cached("UPDATE bodies SET length = ?2, zstd = ?3 WHERE id = ?1")?
+            .execute(params![id, length, body.bytes])?;
+    }
+    Ok(())
+}
+
 /// Stores a long text of the record with this row id.
 pub(super) fn insert_body(
     connection: &Connection,
@@ -312,9 +337,12 @@ pub(super) fn insert_body(
     body: &body::Body,
 ) -> Result<(), StoreError> {
     let length = i64::try_from(body.length).unwrap_or(i64::MAX);
-    connection
+    let added = connection
         .prepare_cached("INSERT OR IGNORE INTO bodies (hash, length, zstd) VALUES (?1, ?2, ?3)")?
         .execute(params![body.hash, length, body.bytes])?;
+    if added == 0 {
+        replace_damaged_body(connection, body, length)?;
+    }
     connection
         .prepare_cached(
             "INSERT INTO record_bodies (record, pointer, body) \

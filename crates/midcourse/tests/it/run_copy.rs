@@ -206,3 +206,34 @@ fn a_changed_entry_and_a_rewritten_run_are_found() {
     let none = from.chain_after(&RunId::from("none"), &start, ChainLimit::NONE);
     assert_eq!(none.unwrap_err(), ChainError::NoRun);
 }
+
+#[test]
+fn a_damaged_text_of_one_run_does_not_damage_the_same_text_of_another() {
+    let (place, copies) = (Place::new(), Place::new());
+    let mut store = place.open();
+    for run in [0, 2] {
+        let message = AgentMessage::user("a text that is long enough ".repeat(1_000));
+        let payload = TrajectoryPayload::MessageAppended { message };
+        let at = Timestamp::from_unix_ms(1_790_000_000_000);
+        let source = Source::new("test", Channel::Hook);
+        store.append(Event::new(identity(run), source, at, payload)).unwrap();
+    }
+    let mut copies = copies.open();
+    for run in [RUNS[0], RUNS[2]] {
+        let run_id = RunId::from(run);
+        let start = ChainPosition::start(&run_id);
+        let mut part = store.chain_after(&run_id, &start, ChainLimit::NONE).unwrap();
+        if run == RUNS[0]
+            && let ChainEntry::Record(record) = &mut part.entries[0]
+        {
+            record.bodies[0].zstd = b"damaged".to_vec();
+        }
+        copies.add_to_copy(&part.header, &part.entries).unwrap();
+        if run == RUNS[0] {
+            assert_eq!(copies.verify_run(&run_id).unwrap().len(), 1, "the text is damaged");
+        }
+    }
+    for run in [RUNS[0], RUNS[2]] {
+        assert_eq!(copies.verify_run(&run.into()).unwrap(), Vec::new(), "{run}");
+    }
+}
