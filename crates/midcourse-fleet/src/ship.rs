@@ -177,6 +177,7 @@ impl Shipper {
             let (project, store_id) = (&self.settings.project, self.cursors.store_id());
             let mut connection = Connection::open(&self.target, project, store_id)?;
             forget_what_is_lost(&mut self.cursors, &mut connection)?;
+            self.outbox.forget_refusals();
             self.connection = Some(connection);
         }
         Ok(())

@@ -32,6 +32,9 @@ const DEFAULT_PAUSE: Duration = Duration::from_secs(2);
 /// How often the store is checked for changes.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
+/// After this time without a change, runs that were refused are tried again.
+const LOOK_AGAIN: Duration = Duration::from_secs(600);
+
 /// The pause after the first failure in a row; each further pause is twice as long.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const MAX_RETRY: Duration = Duration::from_secs(60);
@@ -250,7 +253,9 @@ impl Follow {
 
     fn run(mut self, data_dir: &DataDir, plan: Plan) -> Result<()> {
         let (mut shipper, mut retry) = (None::<Shipper>, FIRST_RETRY);
-        let (mut seen, mut latest_news) = (None, Instant::now());
+        // The version of the store that is shipped, and the latest one.
+        let (mut seen, mut latest) = (None, None);
+        let (mut latest_news, mut looked) = (Instant::now(), Instant::now());
         loop {
             let mut attempt = || -> Result<(Option<i64>, Progress), FleetError> {
                 if has_spilled(data_dir) {
@@ -264,19 +269,22 @@ impl Follow {
                 let Some(shipper) = &mut shipper else { return Ok((None, Progress::default())) };
                 // Read first: what is stored meanwhile is shipped in the next round.
                 let version = shipper.data_version()?;
-                if seen == Some(version) && !has_spilled(data_dir) {
+                if latest != Some(version) {
+                    latest = Some(version);
+                    latest_news = Instant::now();
+                }
+                let is_quiet = seen == Some(version) && looked.elapsed() < LOOK_AGAIN;
+                if is_quiet && !has_spilled(data_dir) {
                     return Ok((seen, Progress::default()));
                 }
                 let progress = shipper.ship(|_| ())?;
+                looked = Instant::now();
                 Ok((Some(version), progress))
             };
             let pause = match attempt() {
                 Ok((version, progress)) => {
                     retry = FIRST_RETRY;
-                    if version != seen {
-                        latest_news = Instant::now();
-                        seen = version;
-                    }
+                    seen = version;
                     for refused in &progress.refused {
                         let id = one_line(refused.run_id.as_str(), 80);
                         self.problems.write(&format!("run {id} was not shipped: {}", refused.why));

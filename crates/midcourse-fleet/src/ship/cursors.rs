@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::Write as _;
-use std::path::PathBuf;
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
 
 use midcourse::{ChainPosition, DataDir, Link, RunId, StoreError};
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -30,29 +30,39 @@ impl Cursors {
         data_dir.create(&folder).map_err(StoreError::from)?;
         let file = file(data_dir, place);
         let lock = lock(&file.with_extension("lock"))?;
-        let open = || -> rusqlite::Result<Connection> {
-            let connection = Connection::open(&file)?;
-            connection.execute_batch(
-                "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;
-                 CREATE TABLE IF NOT EXISTS meta (one INTEGER PRIMARY KEY CHECK (one = 1), store TEXT NOT NULL);
-                 CREATE TABLE IF NOT EXISTS cursors (run_id TEXT PRIMARY KEY, records INTEGER NOT NULL,
-                     reports INTEGER NOT NULL, link BLOB NOT NULL) WITHOUT ROWID;",
-            )?;
-            Ok(connection)
-        };
         create_private(&file)?;
-        let connection = match open() {
+        let (connection, store_id, positions) = match Self::read(&file) {
             // The server knows the positions too: a damaged file is only made again.
             Err(error) if is_damage(&error) => {
-                std::fs::remove_file(&file).map_err(StoreError::from)?;
+                for end in ["", "-wal", "-shm"] {
+                    let mut name = file.as_os_str().to_owned();
+                    name.push(end);
+                    match std::fs::remove_file(&name) {
+                        Err(error) if error.kind() != ErrorKind::NotFound => {
+                            return Err(StoreError::from(error).into());
+                        }
+                        _ => {}
+                    }
+                }
                 create_private(&file)?;
-                open().map_err(StoreError::from)?
+                Self::read(&file).map_err(StoreError::from)?
             }
             other => other.map_err(StoreError::from)?,
         };
-        let store_id = store_id(&connection).map_err(StoreError::from)?;
-        let positions = read(&connection).map_err(StoreError::from)?;
         Ok(Self { connection, store_id, positions, changed: Vec::new(), _lock: lock })
+    }
+
+    /// Opens the database of a file, or creates it, and reads all of it.
+    fn read(file: &Path) -> rusqlite::Result<(Connection, String, HashMap<RunId, ChainPosition>)> {
+        let connection = Connection::open(file)?;
+        connection.execute_batch(
+            "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;
+             CREATE TABLE IF NOT EXISTS meta (one INTEGER PRIMARY KEY CHECK (one = 1), store TEXT NOT NULL);
+             CREATE TABLE IF NOT EXISTS cursors (run_id TEXT PRIMARY KEY, records INTEGER NOT NULL,
+                 reports INTEGER NOT NULL, link BLOB NOT NULL) WITHOUT ROWID;",
+        )?;
+        let (store_id, positions) = (store_id(&connection)?, read(&connection)?);
+        Ok((connection, store_id, positions))
     }
 
     /// The id of a store that was shipped to a place; `None` if it was not.
@@ -135,7 +145,7 @@ fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
 }
 
-fn create_private(file: &std::path::Path) -> Result<(), FleetError> {
+fn create_private(file: &Path) -> Result<(), FleetError> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false);
     #[cfg(unix)]
@@ -144,7 +154,7 @@ fn create_private(file: &std::path::Path) -> Result<(), FleetError> {
     Ok(())
 }
 
-fn lock(file: &std::path::Path) -> Result<File, FleetError> {
+fn lock(file: &Path) -> Result<File, FleetError> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false);
     #[cfg(unix)]

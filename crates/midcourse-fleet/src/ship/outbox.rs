@@ -1,6 +1,7 @@
 //! What a store still has to ship: which runs have something new, and the next parts of them.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::{Duration, Instant};
 
 use midcourse::{ChainError, ChainLimit, ChainPosition, Link, RunId, Store, StoreError};
 
@@ -27,6 +28,9 @@ impl Default for BatchLimit {
     }
 }
 
+/// After this time, a run that was refused is tried again.
+const TRY_AGAIN: Duration = Duration::from_secs(10 * 60);
+
 /// The runs of a store that may have something new.
 pub(super) struct Outbox {
     store: Store,
@@ -37,9 +41,9 @@ pub(super) struct Outbox {
     /// How many of these, from the front, are shipped one by one, because one of them made the batch
     /// fail that they were in.
     alone: usize,
-    /// Runs that were refused, with the last link that they had then: they are tried again when they
-    /// have grown.
-    refused: HashMap<RunId, Link>,
+    /// Runs that were refused, with the last link that they had then, and when: they are tried again
+    /// when they have grown, and after a while, because the owner of the fleet may have done something.
+    refused: HashMap<RunId, (Link, Instant)>,
 }
 
 /// What was read for one batch.
@@ -79,9 +83,11 @@ impl Outbox {
     /// Finds the runs whose hash chain does not end where their cursor is.
     pub(super) fn find_news(&mut self, cursors: &Cursors) -> Result<(), FleetError> {
         let ends = self.store.chain_ends()?;
-        if !self.refused.is_empty() {
-            self.refused.retain(|run_id, link| ends.contains(&(run_id.clone(), *link)));
-        }
+        let ends_at: HashMap<&RunId, &Link> =
+            ends.iter().map(|(run_id, end)| (run_id, end)).collect();
+        self.refused.retain(|run_id, (link, since)| {
+            ends_at.get(run_id) == Some(&&*link) && since.elapsed() < TRY_AGAIN
+        });
         let is_news = |run_id: &RunId, link: &Link| {
             let cursor = cursors.position(run_id);
             cursor.is_none_or(|cursor| cursor.link != *link) && !self.refused.contains_key(run_id)
@@ -150,6 +156,11 @@ impl Outbox {
         Ok(read)
     }
 
+    /// Has runs tried again that were refused.
+    pub(super) fn forget_refusals(&mut self) {
+        self.refused.clear();
+    }
+
     /// Takes back a batch that was not sent.
     pub(super) fn put_back(&mut self, batch: &Batch) {
         let runs: HashSet<&RunId> = batch.parts().iter().map(Part::run_id).collect();
@@ -174,7 +185,7 @@ impl Outbox {
     pub(super) fn refuse(&mut self, run_id: RunId, why: String) -> Result<Refused, FleetError> {
         self.waiting.retain(|waiting| *waiting != run_id);
         if let Some(header) = self.store.run_header(&run_id)? {
-            self.refused.insert(run_id.clone(), header.link);
+            self.refused.insert(run_id.clone(), (header.link, Instant::now()));
         }
         Ok(Refused { run_id, why })
     }

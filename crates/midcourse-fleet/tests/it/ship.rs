@@ -71,6 +71,13 @@ fn a_lost_cursor_and_a_lost_fleet_are_made_good() {
     (5..7).for_each(|n| drop(store.append(message("run", n)).unwrap()));
     let progress = machine.shipper(&fleet, Level::Full).ship(|_| ()).unwrap();
     assert_eq!((progress.records, progress.refused.len()), (2, 0));
+    // They are damaged, in a page that is not read when the file is opened.
+    let file = std::fs::read_dir(&cursors).unwrap().map(|entry| entry.unwrap().path());
+    let file = file.into_iter().find(|file| file.extension().is_some_and(|it| it == "db")).unwrap();
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[4_096..].fill(0xff);
+    std::fs::write(&file, bytes).unwrap();
+    assert_eq!(machine.shipper(&fleet, Level::Full).ship(|_| ()).unwrap().records, 0);
     // The fleet has lost the run, or is a new one: it is shipped from its start.
     fleet.sql(
         "DELETE FROM midcourse.records; DELETE FROM midcourse.runs; DELETE FROM midcourse.words",
@@ -140,6 +147,10 @@ fn another_history_and_another_writer_are_refused_and_the_rest_is_shipped() {
     let progress = two.shipper(&fleet, Level::Full).ship(|_| ()).unwrap();
     assert_eq!((progress.runs, progress.refused.len()), (1, 1));
     assert!(progress.refused[0].why.contains("another store ships a run with this id"));
+    // The owner deletes the run of the other machine: it is tried again with the next connection.
+    let mut shipper = two.shipper(&fleet, Level::Full);
+    assert_eq!(shipper.ship(|_| ()).unwrap().refused.len(), 1);
+    assert_eq!(shipper.ship(|_| ()).unwrap().refused.len(), 0, "it is not said again at once");
     let progress = two.shipper_as(&fleet, "second", "p", Level::Full).ship(|_| ()).unwrap();
     assert_eq!(progress.refused.len(), 2, "{:?}", progress.refused);
     assert!(progress.refused[0].why.contains("another role"), "{:?}", progress.refused);
