@@ -10,13 +10,22 @@ use crate::target::FleetTarget;
 /// The project if none is named.
 const DEFAULT_PROJECT: &str = "default";
 
-/// The heads of the runs that this machine has shipped to a project, and of the runs of its store that
-/// others have shipped there.
+/// What a fleet has of the runs of a machine.
+pub struct ShippedHeads {
+    /// The heads of the runs that this machine has shipped to a project, and of the runs of its store
+    /// that others have shipped there.
+    pub heads: Vec<Head>,
+    /// Whether the machine knows which runs it has shipped. If not, runs that were deleted here are not
+    /// in the list.
+    pub has_store_id: bool,
+}
+
+/// Asks a fleet for the heads of the runs of this machine.
 pub fn shipped_heads(
     target: &FleetTarget,
     project: Option<&str>,
     store: &Store,
-) -> Result<Vec<Head>, FleetError> {
+) -> Result<ShippedHeads, FleetError> {
     let mut client = schema::connect(target)?;
     let project = project.unwrap_or(DEFAULT_PROJECT);
     let ours = ship::store_id(store.data_dir(), target, project)?;
@@ -27,5 +36,5 @@ pub fn shipped_heads(
             heads.push(head);
         }
     }
-    Ok(heads)
+    Ok(ShippedHeads { heads, has_store_id: ours.is_some() })
 }

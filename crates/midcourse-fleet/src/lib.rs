@@ -17,7 +17,7 @@ mod words;
 
 pub use error::FleetError;
 pub use follower::{Changed, Follower};
-pub use heads::shipped_heads;
+pub use heads::{ShippedHeads, shipped_heads};
 pub use local_copy::LocalCopy;
 pub use reader::{FleetReader, IdPart, ReadRun, RunReader};
 pub use ship::{BatchLimit, Level, Progress, Refused, ShipSettings, Shipper};

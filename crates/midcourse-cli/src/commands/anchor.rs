@@ -87,7 +87,15 @@ fn from_fleet(place: &str, store: &Store) -> Result<HashMap<RunId, Vec<Head>>> {
     };
     let target = midcourse_fleet::FleetTarget::parse(address)?;
     let mut heads: HashMap<RunId, Vec<Head>> = HashMap::new();
-    for head in midcourse_fleet::shipped_heads(&target, project, store)? {
+    let shipped = midcourse_fleet::shipped_heads(&target, project, store)?;
+    if !shipped.has_store_id {
+        crate::terminal::warn(
+            "this machine does not know which runs it has shipped there (the folder `shipped` in its \
+             data directory is missing, or the address was another one): only runs that are still \
+             in the store are compared, and deleted ones are not found",
+        );
+    }
+    for head in shipped.heads {
         heads.entry(head.run_id.clone()).or_default().push(head);
     }
     ensure!(!heads.is_empty(), "nothing of this machine was shipped to {target}");
