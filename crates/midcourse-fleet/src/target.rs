@@ -26,8 +26,11 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long the network may be silent before a connection counts as lost.
 const NETWORK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Ends the session of a machine that has vanished, so that its locks do not stop others for hours.
-const SESSION: &str = "SET idle_in_transaction_session_timeout = '60s'; \
+/// Finds only what Postgres itself has under unqualified names: in the schema `public` of older databases,
+/// every role may create functions and operators, which a query of another role would then call. Ends
+/// the session of a machine that has vanished, so that its locks do not stop others for hours.
+const SESSION: &str = "SET search_path = pg_catalog, pg_temp; \
+    SET idle_in_transaction_session_timeout = '60s'; \
     SET tcp_keepalives_idle = 60; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 6; \
     SET tcp_user_timeout = '120s'";
 
@@ -80,6 +83,11 @@ impl FleetTarget {
             Some(name) => pg_service::read(name, &mut extra, variable)?,
             None => from_url(text, &mut extra)?,
         };
+        if !config.get_hostaddrs().is_empty() {
+            return Err(FleetError::Target(
+                "`hostaddr` is not supported; write the address as the host".to_owned(),
+            ));
+        }
         if config.get_hosts().is_empty() {
             config.host("localhost");
         }

@@ -31,14 +31,16 @@ CREATE TABLE midcourse.days (day date PRIMARY KEY);
 -- not make a statement fail that concerns other runs too.
 CREATE FUNCTION midcourse.number(header jsonb, VARIADIC path text[]) RETURNS numeric
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE pg_catalog.jsonb_typeof(pg_catalog.jsonb_extract_path($1, VARIADIC $2))
-        WHEN 'number' THEN pg_catalog.jsonb_extract_path_text($1, VARIADIC $2)::pg_catalog.numeric END
+    SELECT CASE WHEN pg_catalog.jsonb_typeof(pg_catalog.jsonb_extract_path($1, VARIADIC $2))
+            OPERATOR(pg_catalog.=) 'number'
+        THEN pg_catalog.jsonb_extract_path_text($1, VARIADIC $2)::pg_catalog.numeric END
 $$;
 
--- The nearest number that a bigint can hold.
+-- The nearest number that a bigint can hold. Like the function above, it names the operators of Postgres
+-- in full, because it has the search path of its caller: with one of its own, it would be slower.
 CREATE FUNCTION midcourse.clamped(number numeric) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
-    SELECT CASE WHEN $1 > 9223372036854775807 THEN 9223372036854775807
-        WHEN $1 < -9223372036854775808 THEN -9223372036854775808
+    SELECT CASE WHEN $1 OPERATOR(pg_catalog.>) 9223372036854775807 THEN 9223372036854775807
+        WHEN $1 OPERATOR(pg_catalog.<) -9223372036854775808 THEN -9223372036854775808
         ELSE pg_catalog.trunc($1) END::pg_catalog.int8
 $$;
 
@@ -217,6 +219,9 @@ BEGIN
             'INCLUDING CONSTRAINTS INCLUDING STORAGE INCLUDING COMPRESSION)', part, name);
         EXECUTE format('ALTER TABLE midcourse.%I ATTACH PARTITION midcourse.%I '
             'FOR VALUES FROM (%L) TO (%L)', name, part, wanted, wanted + 1);
+        -- Without a policy: whoever has been granted all tables of the schema still reads runs only
+        -- through the tables above, which have policies.
+        EXECUTE format('ALTER TABLE midcourse.%I ENABLE ROW LEVEL SECURITY', part);
     END LOOP;
     INSERT INTO midcourse.days VALUES (wanted);
 END $$;
@@ -327,7 +332,10 @@ BEGIN
         WHERE c.relnamespace = pg_my_temp_schema() AND c.relkind = 'r'
         AND c.relowner = (SELECT r.oid FROM pg_roles AS r WHERE r.rolname = current_user)
         AND c.relname IN ('staged_runs', 'staged_records', 'staged_reports', 'staged_bodies',
-                          'staged_state')) <> 5 THEN
+                          'staged_state')
+        -- Default privileges of the database may have let the session create triggers on them.
+        AND (pg_has_role(session_user, c.relowner, 'MEMBER')
+             OR NOT has_table_privilege(session_user, c.oid, 'TRIGGER'))) <> 5 THEN
         RAISE insufficient_privilege USING MESSAGE = 'the staging tables are not ours';
     END IF;
     DELETE FROM pg_temp.staged_state;
@@ -349,16 +357,17 @@ BEGIN
     FROM pg_temp.staged_runs AS s WHERE s.from_records = 0 AND s.from_reports = 0
     ORDER BY s.run_id ON CONFLICT (project, run_id) DO NOTHING;
 
-    -- Dynamic statements are planned with the sizes that the staging tables have now.
+    -- Dynamic statements are planned with the sizes that the staging tables have now. The rows of other
+    -- writers are not locked: nobody can keep another writer from shipping its runs.
     EXECUTE 'INSERT INTO pg_temp.staged_state '
         'SELECT s.n, r.run, r.day, CASE '
         'WHEN r.is_dropped THEN ''dropped'' '
-        'WHEN r.writer <> session_user THEN ''other'' '
         'WHEN r.level <> s.level THEN ''level'' '
         'WHEN (r.records, r.reports, r.link) = (s.from_records, s.from_reports, s.from_link) '
         '    THEN ''shipped'' '
         'ELSE ''moved'' END FROM midcourse.runs AS r JOIN pg_temp.staged_runs AS s '
-        'ON r.run_id = s.run_id WHERE r.project = $1 ORDER BY r.run FOR UPDATE OF r' USING in_p;
+        'ON r.run_id = s.run_id WHERE r.project = $1 AND r.writer = session_user '
+        'ORDER BY r.run FOR UPDATE OF r' USING in_p;
 
     EXECUTE 'SELECT s.run_id FROM pg_temp.staged_state AS t JOIN pg_temp.staged_runs AS s USING (n) '
         'LEFT JOIN (SELECT n, count(*) AS count, min(seq) AS first, max(seq) AS last '
@@ -399,15 +408,20 @@ BEGIN
     -- What a reader could not read.
     IF EXISTS (SELECT FROM pg_temp.staged_records AS s WHERE length(s.link) <> 32
             OR least(s.at, s.schema_version, s.redactions) < 0
+            OR octet_length(s.payload) > 16777216
             OR (cardinality(s.pointers), cardinality(s.keys))
                 IS DISTINCT FROM (cardinality(s.hashes), cardinality(s.hashes)))
         OR EXISTS (SELECT FROM pg_temp.staged_reports AS s WHERE length(s.link) <> 32
-            OR length(s.hash) <> 32 OR least(s.at, s.seq, s.after) < 0) THEN
-        RAISE integrity_constraint_violation USING MESSAGE = 'a record or report is not valid';
+            OR length(s.hash) <> 32 OR least(s.at, s.seq, s.after) < 0
+            OR length(s.zstd) > 16777216) THEN
+        RAISE integrity_constraint_violation USING MESSAGE =
+            'a record or report is not valid, or larger than 16 MiB';
     END IF;
     IF EXISTS (SELECT FROM pg_temp.staged_bodies AS b
-        WHERE b.length < 0 OR b.key <> sha256(int8send(b.length) || b.zstd)) THEN
-        RAISE integrity_constraint_violation USING MESSAGE = 'a long text has a wrong key';
+        WHERE NOT b.length BETWEEN 0 AND 67108864 OR length(b.zstd) > 67108864
+            OR b.key <> sha256(int8send(b.length) || b.zstd)) THEN
+        RAISE integrity_constraint_violation USING MESSAGE =
+            'a long text has a wrong key, or is larger than 64 MiB';
     END IF;
 
     EXECUTE 'INSERT INTO midcourse.records '
@@ -439,7 +453,8 @@ BEGIN
         'FROM pg_temp.staged_runs AS s JOIN pg_temp.staged_state AS t USING (n) '
         'WHERE r.run = t.run AND t.status = ''shipped''';
 
-    RETURN QUERY SELECT s.run_id, coalesce(t.status, 'unknown'),
+    RETURN QUERY SELECT s.run_id, coalesce(t.status, CASE WHEN EXISTS (SELECT FROM midcourse.runs AS o
+            WHERE o.project = in_p AND o.run_id = s.run_id) THEN 'other' ELSE 'unknown' END),
         CASE WHEN t.status IN ('shipped', 'moved') THEN r.records END,
         CASE WHEN t.status IN ('shipped', 'moved') THEN r.reports END,
         CASE WHEN t.status IN ('shipped', 'moved') THEN r.link END,

@@ -83,6 +83,10 @@ fn beyond_this_machine_the_connection_uses_tls() {
     assert_eq!(mode("postgres://u@db.example/d?sslmode=disable"), SslMode::Disable);
     assert_eq!(mode("postgres://u@localhost/d?sslmode=verify-full"), SslMode::Require);
     assert!(parse("postgres://u@db.example/d?sslmode=prefer", &[]).is_err());
+    for host in ["", "localhost"] {
+        let address = format!("postgres://u@{host}/d?hostaddr=192.0.2.1");
+        assert!(parse(&address, &[]).unwrap_err().contains("hostaddr"), "{address}");
+    }
 }
 
 #[test]

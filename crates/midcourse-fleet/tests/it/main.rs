@@ -13,6 +13,7 @@ mod concurrency;
 mod contract;
 mod hostile;
 mod memory;
+mod owner;
 mod proxy;
 #[cfg(feature = "archive")]
 mod random_store;
