@@ -111,8 +111,8 @@ impl LocalCopy {
         }
     }
 
-    /// Copies one run of many, or notes why it cannot be read.
-    fn bring_if_readable(
+    /// Copies one run of many, or notes in [`Self::unreadable`] why it cannot be read.
+    pub fn bring_if_readable(
         &mut self,
         reader: &mut dyn RunReader,
         run: &ReadRun,

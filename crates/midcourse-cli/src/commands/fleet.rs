@@ -314,25 +314,29 @@ fn verify(arguments: &VerifyArguments) -> Result<bool> {
     let mut out = stdout().lock();
     let mut problems = 0_u64;
     for runs in all.chunks(RUNS_PER_COPY) {
-        let mut copy = LocalCopy::new()?;
+        let (mut copy, mut findings) = (LocalCopy::new()?, Vec::new());
         for run in runs {
-            copy.bring_one(&mut reader, run)?;
+            copy.bring_if_readable(&mut reader, run)?;
             for finding in copy.store().verify_run(run.header.run_id())? {
                 // A child run is copied without its parent here.
-                if finding.description.starts_with("its parent run") {
-                    continue;
-                }
-                problems += 1;
-                match arguments.json {
-                    true => {
-                        let line = json!({"type": "problem", "run_id": finding.run_id,
-                                          "problem": finding.description});
-                        writeln!(out, "{line}")?;
-                    }
-                    false => writeln!(out, "{}", one_line(&finding.to_string(), 500))?,
+                if !finding.description.starts_with("its parent run") {
+                    findings.push(finding);
                 }
             }
             bar.inc(run.header.end().records);
+        }
+        // A run that cannot be read, whoever has shipped it, keeps no other from being checked.
+        findings.extend_from_slice(copy.unreadable());
+        problems += u64::try_from(findings.len()).unwrap_or(u64::MAX);
+        for finding in findings {
+            match arguments.json {
+                true => {
+                    let line = json!({"type": "problem", "run_id": finding.run_id,
+                                      "problem": finding.description});
+                    writeln!(out, "{line}")?;
+                }
+                false => writeln!(out, "{}", one_line(&finding.to_string(), 500))?,
+            }
         }
     }
     bar.finish_and_clear();

@@ -149,6 +149,10 @@ fn a_fleet_is_read_like_the_store_that_was_shipped() {
     assert!(elsewhere.ok(&["fleet", "verify", &fleet.reader]).contains("no problems"));
     let none = elsewhere.fails(&["show", "nothing", "--store", &fleet.reader]);
     assert!(none.contains("no run `nothing`"), "{none}");
+    // A run that cannot be read keeps no other from being checked.
+    fleet.sql("UPDATE midcourse.records SET link = '\\x00' WHERE seq = 1 AND run = 1");
+    let found = elsewhere.fails(&["fleet", "verify", &fleet.reader]);
+    assert!(found.contains("a hash has not 32 bytes") && found.contains("5 runs"), "{found}");
 }
 
 #[test]
