@@ -5,6 +5,10 @@
 //! normalised here until nothing that the exact search finds can be missed, and the index has only a hash
 //! of each: numbers are smaller and faster to compare. Two words with one hash cost a part that is
 //! searched for nothing.
+//!
+//! Several words of a search have to be in one entry: a record, or a call with its result. So each word of a
+//! part also has the buckets of the entries that have it; words without a common bucket are in no common
+//! entry, and the part need not be read.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -21,15 +25,26 @@ const MAX_WORD_CHARS: usize = 32;
 /// How many bytes of each text, from its start, are searchable: as on this machine.
 const MAX_TEXT_BYTES: usize = 64 * 1024;
 
-/// The hashes of a set of words.
+/// Some of 64 buckets, as bits. Each entry of a part is in one; which one matters only within the part.
+pub(crate) type Buckets = u64;
+
+fn bucket_of_call(call: &str) -> Buckets {
+    1 << (hash(call.bytes()).cast_unsigned() % Buckets::BITS)
+}
+
+fn bucket_of_record(seq: u64) -> Buckets {
+    1 << (seq % u64::from(Buckets::BITS))
+}
+
+/// The hashes of a set of words, each with the buckets of the entries that have it.
 #[derive(Default)]
 pub(crate) struct Words {
-    hashes: Hashes,
+    hashes: HashMap<i32, Buckets, BuildHasherDefault<AsHash>>,
+    /// The bucket of the entry whose words are being added.
+    bucket: Buckets,
     /// Kept, because to make one takes longer than to use it.
     decompressor: Option<Decompressor<'static>>,
 }
-
-type Hashes = HashSet<i32, BuildHasherDefault<AsHash>>;
 
 /// Uses a number that is a hash already.
 #[derive(Default)]
@@ -62,7 +77,7 @@ impl Words {
     pub(crate) fn of(text: &str) -> Vec<i32> {
         let mut words = Self::default();
         words.add(text);
-        words.into_sorted()
+        words.into_sorted().into_iter().map(|(hash, _)| hash).collect()
     }
 
     /// Adds the words of a text.
@@ -76,9 +91,13 @@ impl Words {
         for word in text.as_bytes().split(|byte| !byte.is_ascii_alphanumeric()) {
             if !word.is_empty() {
                 let word = word.iter().take(MAX_WORD_CHARS).map(u8::to_ascii_lowercase);
-                self.hashes.insert(hash(word));
+                self.insert(hash(word));
             }
         }
+    }
+
+    fn insert(&mut self, hash: i32) {
+        *self.hashes.entry(hash).or_default() |= self.bucket;
     }
 
     fn add_word(&mut self, word: &str) {
@@ -87,7 +106,7 @@ impl Words {
             false => normalised(word),
         };
         if !word.is_empty() {
-            self.hashes.insert(hash(word.bytes()));
+            self.insert(hash(word.bytes()));
         }
     }
 
@@ -105,12 +124,12 @@ impl Words {
         let mut calls: HashMap<&str, [bool; 2]> = HashMap::new();
         for entry in entries {
             let ChainEntry::Record(record) = entry else { continue };
+            let call = call_of(record);
+            self.bucket = call.map_or_else(|| bucket_of_record(record.seq), bucket_of_call);
             self.add_record(record);
-            let Some(call) = record.fact.as_deref() else { continue };
-            match record.kind.as_str() {
-                "tool_started" => calls.entry(call).or_default()[0] = true,
-                "tool_ended" | "denied" => calls.entry(call).or_default()[1] = true,
-                _ => {}
+            if let Some(call) = call {
+                let is_end = usize::from(record.kind != "tool_started");
+                calls.entry(call).or_default()[is_end] = true;
             }
         }
         for (call, has) in calls {
@@ -126,6 +145,7 @@ impl Words {
         let entry = start.and_then(|start| store.entry(run_id.as_str(), start).ok().flatten());
         let Some(entry) = entry else { return };
         let records = [Some(entry.record), entry.end].into_iter().flatten();
+        self.bucket = bucket_of_call(call);
         for record in records.filter(|record| record.seq < before) {
             self.add_value(&record.value);
         }
@@ -157,12 +177,18 @@ impl Words {
         }
     }
 
-    /// The hashes in order.
-    pub(crate) fn into_sorted(self) -> Vec<i32> {
-        let mut words: Vec<i32> = self.hashes.into_iter().collect();
+    /// The hashes in order, with their buckets.
+    pub(crate) fn into_sorted(self) -> Vec<(i32, Buckets)> {
+        let mut words: Vec<(i32, Buckets)> = self.hashes.into_iter().collect();
         words.sort_unstable();
         words
     }
+}
+
+/// The call that a record is about, if it is one of the records that a search joins to one entry.
+fn call_of(record: &ChainRecord) -> Option<&str> {
+    let is_call = matches!(record.kind.as_str(), "tool_started" | "tool_ended" | "denied");
+    record.fact.as_deref().filter(|_| is_call)
 }
 
 /// Finds the records of a run that may have all the words of a search. A call is found by the words of
@@ -178,7 +204,7 @@ pub(crate) struct Candidates<'w> {
 #[derive(Default)]
 struct Call {
     seqs: Vec<u64>,
-    words: Hashes,
+    words: HashSet<i32>,
 }
 
 impl<'w> Candidates<'w> {
@@ -193,12 +219,11 @@ impl<'w> Candidates<'w> {
             self.words.hashes.clear();
             self.words.add_record(record);
             let wanted = self.wanted;
-            self.words.hashes.retain(|hash| wanted.contains(hash));
-            let is_call = matches!(record.kind.as_str(), "tool_started" | "tool_ended" | "denied");
-            if let Some(call) = record.fact.clone().filter(|_| is_call) {
-                let call = self.calls.entry(call).or_default();
+            self.words.hashes.retain(|hash, _| wanted.contains(hash));
+            if let Some(call) = call_of(record) {
+                let call = self.calls.entry(call.to_owned()).or_default();
                 call.seqs.push(record.seq);
-                call.words.extend(&self.words.hashes);
+                call.words.extend(self.words.hashes.keys());
             } else if self.words.hashes.len() == self.wanted.len() {
                 self.found.push(record.seq);
             }

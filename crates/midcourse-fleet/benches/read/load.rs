@@ -175,7 +175,8 @@ fn copy_day(owner: &mut Client, last: &str, day: u64) {
          FROM midcourse.bodies WHERE day = '{last}' AND project = 1;
          INSERT INTO midcourse.words{suffix}
          SELECT {date}, w.run - {day} * 100000, w.first_seq, w.end_seq, w.project,
-             CASE WHEN w.first_seq = 0 THEN w.words || ARRAY(SELECT pg_temp.fnv(word) FROM string_to_table({words}, ' ') AS word) ELSE w.words END
+             CASE WHEN w.first_seq = 0 THEN w.words || ARRAY(SELECT pg_temp.fnv(word) FROM string_to_table({words}, ' ') AS word) ELSE w.words END,
+             CASE WHEN w.first_seq = 0 THEN w.buckets || array_fill(2::bigint, ARRAY[array_length(string_to_array({words}, ' '), 1)]) ELSE w.buckets END
          FROM (SELECT * FROM midcourse.words WHERE day = '{last}') AS w {of} ORDER BY w.run;
          CREATE INDEX ON midcourse.words{suffix} USING gin (words);
          {} {} {} {}
@@ -196,7 +197,7 @@ fn change_words(owner: &mut Client, last: &str) {
         .batch_execute(&format!(
             "UPDATE midcourse.records AS s SET payload = replace(s.payload, 'Fix the', 'Fix ' || {words} || ' the') \
              FROM midcourse.runs AS r WHERE r.run = s.run AND s.seq = 1 AND s.day = '{last}' AND {runs};
-             UPDATE midcourse.words AS w SET words = w.words || ARRAY(SELECT pg_temp.fnv(word) FROM string_to_table({words}, ' ') AS word) \
+             UPDATE midcourse.words AS w SET words = w.words || ARRAY(SELECT pg_temp.fnv(word) FROM string_to_table({words}, ' ') AS word), buckets = w.buckets || ARRAY[2, 2]::bigint[] \
              FROM midcourse.runs AS r WHERE r.run = w.run AND w.first_seq = 0 AND w.day = '{last}' AND {runs};"
         ))
         .unwrap();

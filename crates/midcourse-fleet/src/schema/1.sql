@@ -153,7 +153,9 @@ CREATE TABLE midcourse.bodies (
 ALTER TABLE midcourse.bodies ALTER COLUMN zstd SET STORAGE EXTERNAL;
 
 -- The words of each part of a run that was shipped at once, as FNV-1a hashes: numbers are smaller and
--- are compared faster. A search finds parts here and then looks at their records.
+-- are compared faster. A search finds parts here and then looks at their records. Each record, or call with
+-- its result, is in one of 64 buckets, and of each word it is known in which ones: words without a common
+-- bucket are not in one record or call.
 CREATE TABLE midcourse.words (
     day date NOT NULL,
     run bigint NOT NULL,
@@ -161,6 +163,7 @@ CREATE TABLE midcourse.words (
     end_seq bigint NOT NULL,
     project integer NOT NULL,
     words integer[] NOT NULL,
+    buckets bigint[],                      -- of each word, as bits
     PRIMARY KEY (day, run, first_seq)
 ) PARTITION BY RANGE (day);
 CREATE INDEX words_words ON midcourse.words USING gin (words);
@@ -188,7 +191,8 @@ BEGIN
     -- Payloads are compressed faster with lz4, where the server was built with it.
     BEGIN
         ALTER TABLE midcourse.records ALTER COLUMN payload SET COMPRESSION lz4;
-        ALTER TABLE midcourse.words ALTER COLUMN words SET COMPRESSION lz4;
+        ALTER TABLE midcourse.words ALTER COLUMN words SET COMPRESSION lz4,
+            ALTER COLUMN buckets SET COMPRESSION lz4;
     EXCEPTION WHEN feature_not_supported OR invalid_parameter_value THEN NULL;
     END;
 END $$;
@@ -263,7 +267,7 @@ BEGIN
         n integer NOT NULL, run_id text NOT NULL, started bigint NOT NULL, level text NOT NULL,
         from_records bigint NOT NULL, from_reports bigint NOT NULL, from_link bytea NOT NULL,
         records bigint NOT NULL, reports bigint NOT NULL, link bytea NOT NULL,
-        header jsonb, words integer[]
+        header jsonb, words integer[], buckets bigint[]
     ) ON COMMIT DELETE ROWS;
     CREATE TEMPORARY TABLE staged_records (
         n integer NOT NULL, seq bigint NOT NULL, at bigint NOT NULL,
@@ -284,7 +288,8 @@ BEGIN
     -- As in the tables that the values are moved to: they are compressed once.
     BEGIN
         ALTER TABLE pg_temp.staged_records ALTER COLUMN payload SET COMPRESSION lz4;
-        ALTER TABLE pg_temp.staged_runs ALTER COLUMN words SET COMPRESSION lz4;
+        ALTER TABLE pg_temp.staged_runs ALTER COLUMN words SET COMPRESSION lz4,
+            ALTER COLUMN buckets SET COMPRESSION lz4;
     EXCEPTION WHEN feature_not_supported OR invalid_parameter_value THEN NULL;
     END;
     CREATE TEMPORARY TABLE staged_state (
@@ -408,14 +413,14 @@ BEGIN
     -- What a reader could not read.
     IF EXISTS (SELECT FROM pg_temp.staged_records AS s WHERE length(s.link) <> 32
             OR least(s.at, s.schema_version, s.redactions) < 0
-            OR octet_length(s.payload) > 16777216
+            OR octet_length(s.payload) > 67108864
             OR (cardinality(s.pointers), cardinality(s.keys))
                 IS DISTINCT FROM (cardinality(s.hashes), cardinality(s.hashes)))
         OR EXISTS (SELECT FROM pg_temp.staged_reports AS s WHERE length(s.link) <> 32
             OR length(s.hash) <> 32 OR least(s.at, s.seq, s.after) < 0
-            OR length(s.zstd) > 16777216) THEN
+            OR length(s.zstd) > 67108864) THEN
         RAISE integrity_constraint_violation USING MESSAGE =
-            'a record or report is not valid, or larger than 16 MiB';
+            'a record or report is not valid, or larger than 64 MiB';
     END IF;
     IF EXISTS (SELECT FROM pg_temp.staged_bodies AS b
         WHERE NOT b.length BETWEEN 0 AND 67108864 OR length(b.zstd) > 67108864
@@ -444,7 +449,7 @@ BEGIN
             'WHERE t.status = ''shipped''' USING in_p;
     END IF;
     EXECUTE 'INSERT INTO midcourse.words '
-        'SELECT t.day, t.run, s.from_records, s.records, $1, s.words '
+        'SELECT t.day, t.run, s.from_records, s.records, $1, s.words, s.buckets '
         'FROM pg_temp.staged_runs AS s JOIN pg_temp.staged_state AS t USING (n) '
         'WHERE t.status = ''shipped'' AND s.words IS NOT NULL AND s.records > s.from_records'
         USING in_p;
@@ -487,8 +492,8 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     AND r.store = $2 AND r.writer = session_user AND r.records > 0
 $$;
 
--- The parts of runs that contain all of these words, those of the runs that started last first. Goes
--- from day to day, so that a frequent word does not read all of them. It has the rights of the owner,
+-- The parts of runs that may have a record or call with all of these words, those of the runs that started
+-- last first. Goes from day to day, so that a frequent word does not read all of them. It has the rights of the owner,
 -- because row-level security would keep the index on words from being used; it checks the project.
 CREATE FUNCTION midcourse.parts_with(in_project integer, wanted integer[], before_day date,
     before_run bigint, before_seq bigint, in_run bigint, most integer)
@@ -515,6 +520,8 @@ BEGIN
         RETURN QUERY EXECUTE format('SELECT w.day, w.run, w.first_seq, w.end_seq '
             'FROM midcourse.words AS w WHERE w.day = %1$L AND w.words @> $1 AND w.project = $2 '
             'AND ($3 IS NULL OR w.run = $3) '
+            'AND (cardinality($1) = 1 OR (SELECT bit_and(w.buckets[array_position(w.words, x)]) '
+            '    FROM unnest($1) AS x) IS DISTINCT FROM 0) '
             'AND ($4 IS NULL OR $4 > %1$L OR (w.run, w.first_seq) < ($5, $6)) '
             'ORDER BY w.run DESC, w.first_seq DESC LIMIT $7', this)
             USING wanted, in_project, in_run, before_day, before_run, before_seq, most - got;

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::level::{self, Level};
 use super::rows::Rows;
-use crate::words::Words;
+use crate::words::{Buckets, Words};
 
 /// Parts of runs, and their rows for the staging tables.
 pub(super) struct Batch {
@@ -125,10 +125,16 @@ impl Batch {
         Ok(())
     }
 
-    fn add_run(&mut self, n: i32, started: u64, header: Option<&str>, words: Option<&[i32]>) {
+    fn add_run(
+        &mut self,
+        n: i32,
+        started: u64,
+        header: Option<&str>,
+        words: Option<&[(i32, Buckets)]>,
+    ) {
         let Some(Part { run_id, from, end }) = self.parts.last() else { return };
         let rows = &mut self.runs;
-        rows.begin(12);
+        rows.begin(13);
         rows.int(n);
         rows.text(run_id.as_str());
         rows.bigint(started);
@@ -140,8 +146,11 @@ impl Batch {
         }
         rows.jsonb(header);
         match words {
-            Some(words) => rows.int_array(words),
-            None => rows.null(),
+            Some(words) => {
+                rows.int_array(words.iter().map(|(hash, _)| *hash));
+                rows.bigint_array(words.iter().map(|(_, buckets)| buckets.cast_signed()));
+            }
+            None => (0..2).for_each(|_| rows.null()),
         }
     }
 

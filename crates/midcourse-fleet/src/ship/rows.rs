@@ -6,6 +6,7 @@ pub(super) struct Rows(Vec<u8>);
 
 /// The object ids of the types of elements of arrays; they are the same in every Postgres.
 const BYTEA: u32 = 17;
+const INT8: u32 = 20;
 const INT4: u32 = 23;
 
 /// What follows the last row.
@@ -93,9 +94,12 @@ impl Rows {
         self.array(BYTEA, values);
     }
 
-    pub(super) fn int_array(&mut self, values: &[i32]) {
-        let values = values.iter().map(|value| value.to_be_bytes());
-        self.array(INT4, values);
+    pub(super) fn int_array(&mut self, values: impl ExactSizeIterator<Item = i32> + Clone) {
+        self.array(INT4, values.map(i32::to_be_bytes));
+    }
+
+    pub(super) fn bigint_array(&mut self, values: impl ExactSizeIterator<Item = i64> + Clone) {
+        self.array(INT8, values.map(i64::to_be_bytes));
     }
 
     fn array(&mut self, of: u32, values: impl ExactSizeIterator<Item: AsRef<[u8]>> + Clone) {

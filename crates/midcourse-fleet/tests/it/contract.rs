@@ -4,14 +4,14 @@
 use std::collections::BTreeSet;
 
 use midcourse::{
-    ChainEntry, RunCursor, RunFilter, RunHeader, RunId, RunOrder, RunTableQuery, SearchFilter,
-    SearchIndex, Store, Timestamp,
+    ChainEntry, Event, RunCursor, RunFilter, RunHeader, RunId, RunOrder, RunTableQuery,
+    SearchFilter, SearchIndex, Store, Timestamp, ToolResult, TrajectoryPayload,
 };
 use midcourse_fleet::{FleetReader, IdPart, Level, LocalCopy, RunReader};
 use proptest::prelude::*;
 
 use crate::memory::Memory;
-use crate::runs::{START, event};
+use crate::runs::{START, event, message};
 use crate::world::{Fleet, Machine, contents, server};
 
 #[derive(Debug, Clone)]
@@ -227,5 +227,44 @@ fn a_run_without_texts_can_be_read_and_checked() {
         assert!(!format!("{entries:?}").contains("no rule"));
         let records = copy.store().trajectory(header.run_id().as_str()).unwrap();
         assert!(records.iter().all(|record| record.payload.kind() != "unread"));
+    }
+}
+
+#[test]
+fn words_that_no_record_or_call_has_together_find_no_run() {
+    let Some(server) = server() else { return };
+    let fleet = Fleet::new(server);
+    let machine = Machine::new();
+    let mut store = machine.open();
+    let mut shipper = machine.shipper(&fleet, Level::Full);
+    let call = |payload| {
+        let Event { run, source, at, .. } = message("run", 5);
+        Event::new(run, source, at, payload)
+    };
+    (3..5).for_each(|n| drop(store.append(message("run", n)).unwrap()));
+    let start = TrajectoryPayload::ToolStarted {
+        tool_call_id: "call".into(),
+        tool_name: "bash".into(),
+        args: serde_json::json!({"command": "gamma"}),
+    };
+    store.append(call(start)).unwrap();
+    shipper.ship(|_| ()).unwrap();
+    // The result is in another part of the run than the call.
+    let end = TrajectoryPayload::ToolEnded {
+        tool_call_id: "call".into(),
+        tool_name: "bash".into(),
+        result: ToolResult::text("delta"),
+        is_error: false,
+    };
+    store.append(call(end)).unwrap();
+    shipper.ship(|_| ()).unwrap();
+    let mut reader = FleetReader::open(fleet.target("reader"), None).unwrap();
+    let mut found =
+        |words: &str| reader.runs_with_words(words, &RunFilter::default(), 0, 10).unwrap().len();
+    for words in ["3", "message 4", "gamma", "delta gamma"] {
+        assert_eq!(found(words), 1, "{words}");
+    }
+    for words in ["3 4", "gamma 3", "4 message gamma", "epsilon"] {
+        assert_eq!(found(words), 0, "{words}");
     }
 }

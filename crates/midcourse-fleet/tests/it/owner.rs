@@ -113,10 +113,10 @@ fn what_no_store_records_is_too_large() {
     writer.query("SELECT midcourse.ship('p', 's')", &[]).unwrap();
     let mut staged = Staged::new("run", 0, 1);
     staged.seqs.clear();
-    let large = "repeat('x', 16777217)";
+    let large = "repeat('x', 67108865)";
     let sql = staged.sql() + &record(0, 0, &staged.link, large);
     let error = crate::staging::ship(&mut writer, &sql).unwrap_err();
-    assert!(error.contains("larger than 16 MiB"), "{error}");
+    assert!(error.contains("larger than 64 MiB"), "{error}");
     let body = "INSERT INTO pg_temp.staged_bodies \
                 VALUES (0, sha256(int8send(67108865) || 'x'::bytea), 67108865, 'x')";
     let sql = Staged::new("run", 0, 1).sql() + body;

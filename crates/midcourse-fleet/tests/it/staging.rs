@@ -73,7 +73,7 @@ impl Staged {
         let Self { n, run, started, from, to, from_link, link: last, header, words, .. } = self;
         let mut sql = format!(
             "INSERT INTO pg_temp.staged_runs VALUES ({n}, '{run}', {started}, 'full', {from}, 0, \
-             {from_link}, {to}, 0, {last}, {header}, {words});"
+             {from_link}, {to}, 0, {last}, {header}, {words}, NULL);"
         );
         for seq in &self.seqs {
             let link = if *seq == to - 1 { last.clone() } else { link(run, seq + 1) };
