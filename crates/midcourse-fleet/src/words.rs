@@ -120,20 +120,23 @@ impl Words {
         first_seq: u64,
         entries: &[ChainEntry],
     ) {
-        // Whether the start and the end of each call are among the entries.
-        let mut calls: HashMap<&str, [bool; 2]> = HashMap::new();
+        // Whether the start and an end of each call are among the entries.
+        let mut calls: HashMap<&str, (bool, bool)> = HashMap::new();
         for entry in entries {
             let ChainEntry::Record(record) = entry else { continue };
             let call = call_of(record);
             self.bucket = call.map_or_else(|| bucket_of_record(record.seq), bucket_of_call);
             self.add_record(record);
             if let Some(call) = call {
-                let is_end = usize::from(record.kind != "tool_started");
-                calls.entry(call).or_default()[is_end] = true;
+                let (has_start, has_end) = calls.entry(call).or_default();
+                match record.kind.as_str() {
+                    "tool_started" => *has_start = true,
+                    _ => *has_end = true,
+                }
             }
         }
         for (call, has) in calls {
-            if has != [true, true] {
+            if has != (true, true) {
                 self.add_call(store, run_id, first_seq, call);
             }
         }

@@ -79,7 +79,7 @@ fn batches(server: &Server, folder: &Path) {
 /// transaction of its own that does not wait for the disk; in turns.
 fn notifications(server: &Server) {
     let fleet = Fleet::new(server);
-    fleet.client(OWNER).batch_execute("CREATE TABLE rows (n bigint)").unwrap();
+    fleet.client(OWNER).batch_execute("CREATE TABLE public.rows (n bigint)").unwrap();
     let names = ["no notification", "a notification", "a notification afterwards, not synced"];
     let notify = "SELECT pg_notify('bench', random()::text)";
     let mut rates = [Vec::new(), Vec::new(), Vec::new()];
@@ -93,7 +93,7 @@ fn notifications(server: &Server) {
                     let mut client = fleet.client(OWNER);
                     let begun = Instant::now();
                     while begun.elapsed() < Duration::from_secs(3) {
-                        let insert = "INSERT INTO rows VALUES (1)";
+                        let insert = "INSERT INTO public.rows VALUES (1)";
                         let sql = match way {
                             0 => insert.to_owned(),
                             1 => format!("BEGIN; {insert}; {notify}; COMMIT"),
