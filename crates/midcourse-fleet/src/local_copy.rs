@@ -261,40 +261,39 @@ impl LocalCopy {
         filter: &SearchFilter,
         count: usize,
     ) -> Result<(Vec<SearchHit>, Vec<Finding>), FleetError> {
-        /// How many runs are found at once.
-        const PAGE: usize = 256;
-        /// How many of them are read at first, and at most, at once. A frequent word has enough hits
-        /// in the first ones.
-        const RUNS: std::ops::RangeInclusive<usize> = 2..=64;
+        /// How many runs are found and read at first and at least, and at most, at once. A frequent word
+        /// has enough hits in the first ones.
+        const RUNS: std::ops::RangeInclusive<usize> = 4..=64;
         let wanted = Words::of(words);
-        let (mut hits, mut findings, mut skip) = (Vec::new(), Vec::new(), 0);
+        let (mut hits, mut findings, mut last) = (Vec::new(), Vec::new(), None);
         let mut at_once = *RUNS.start();
         while hits.len() < count {
             let found = match &filter.run_id {
-                Some(run_id) if skip == 0 => vec![run_id.clone()],
+                Some(run_id) if last.is_none() => vec![run_id.clone()],
                 Some(_) => Vec::new(),
-                None => reader.runs_with_words(words, &filter.runs, skip, PAGE)?,
+                None => reader.runs_with_words(words, &filter.runs, last.as_ref(), at_once)?,
             };
-            skip = skip.saturating_add(found.len());
-            let mut left = found.as_slice();
-            while !left.is_empty() && hits.len() < count {
-                let (runs, rest) = left.split_at(at_once.min(left.len()));
-                left = rest;
-                at_once = at_once.saturating_mul(2).min(*RUNS.end());
-                let candidates = self.bring_candidates(reader, runs, &wanted)?;
-                findings.append(&mut self.unreadable);
-                for Candidate { run_id, seqs } in candidates {
-                    let index = SearchIndex::of_run(&self.store, &run_id, seqs.as_deref())?;
-                    let only = SearchFilter { run_id: Some(run_id), ..filter.clone() };
-                    let most = count.saturating_sub(hits.len());
-                    let (found, damage) = index.search(&self.store, words, &only, most)?;
-                    hits.extend(found);
-                    findings.extend(damage);
-                }
+            let candidates = self.bring_candidates(reader, &found, &wanted)?;
+            findings.append(&mut self.unreadable);
+            let hits_before = hits.len();
+            for Candidate { run_id, seqs } in candidates {
+                let index = SearchIndex::of_run(&self.store, &run_id, seqs.as_deref())?;
+                let only = SearchFilter { run_id: Some(run_id), ..filter.clone() };
+                let most = count.saturating_sub(hits.len());
+                let (found, damage) = index.search(&self.store, words, &only, most)?;
+                hits.extend(found);
+                findings.extend(damage);
             }
-            if found.len() < PAGE {
+            if found.len() < at_once {
                 break;
             }
+            last = found.into_iter().next_back();
+            // Each run has a hit, or the filter leaves most of them out.
+            at_once = match hits.len() > hits_before {
+                true => count.saturating_sub(hits.len()),
+                false => at_once.saturating_mul(2),
+            };
+            at_once = at_once.clamp(*RUNS.start(), *RUNS.end());
         }
         Ok((hits, findings))
     }

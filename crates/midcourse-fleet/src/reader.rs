@@ -97,13 +97,13 @@ pub trait RunReader {
         Ok(chains)
     }
 
-    /// Up to `count` runs that may contain all of these words, the newest first, after those that an
-    /// earlier call has returned; `None` if all runs have to be searched.
+    /// Up to `count` runs that may contain all of these words, the newest first, after the last one that
+    /// an earlier call has returned. Fewer if there are no more.
     fn runs_with_words(
         &mut self,
         words: &str,
         filter: &RunFilter,
-        skip: usize,
+        after: Option<&RunId>,
         count: usize,
     ) -> Result<Vec<RunId>, FleetError>;
 }

@@ -161,7 +161,7 @@ pub fn grant(
         Access::Read => format!(
             "GRANT SELECT ON midcourse.version, midcourse.projects, midcourse.runs, \
              midcourse.records, midcourse.reports, midcourse.bodies TO {name}; \
-             GRANT EXECUTE ON FUNCTION midcourse.allowed, midcourse.heads, midcourse.parts_with \
+             GRANT EXECUTE ON FUNCTION midcourse.allowed, midcourse.heads, midcourse.runs_with \
              TO {name}"
         ),
     })?;

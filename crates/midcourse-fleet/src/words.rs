@@ -8,7 +8,7 @@
 //!
 //! Several words of a search have to be in one entry: a record, or a call with its result. So each word of a
 //! part also has the buckets of the entries that have it; words without a common bucket are in no common
-//! entry, and the part need not be read.
+//! entry. Each record has its bucket, too, so only those in a common one are read.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -28,12 +28,13 @@ const MAX_TEXT_BYTES: usize = 64 * 1024;
 /// Some of 64 buckets, as bits. Each entry of a part is in one; which one matters only within the part.
 pub(crate) type Buckets = u64;
 
-fn bucket_of_call(call: &str) -> Buckets {
-    1 << (hash(call.bytes()).cast_unsigned() % Buckets::BITS)
-}
-
-fn bucket_of_record(seq: u64) -> Buckets {
-    1 << (seq % u64::from(Buckets::BITS))
+/// The number of the bucket of the entry that a record belongs to. The records of a call are in one.
+pub(crate) fn bucket(record: &ChainRecord) -> u8 {
+    let number = match call_of(record) {
+        Some(call) => u64::from(hash(call.bytes()).cast_unsigned()),
+        None => record.seq,
+    };
+    u8::try_from(number % u64::from(Buckets::BITS)).unwrap_or_default()
 }
 
 /// The hashes of a set of words, each with the buckets of the entries that have it.
@@ -120,35 +121,35 @@ impl Words {
         first_seq: u64,
         entries: &[ChainEntry],
     ) {
-        // Whether the start and an end of each call are among the entries.
-        let mut calls: HashMap<&str, (bool, bool)> = HashMap::new();
+        // The bucket of each call, and whether its start and an end of it are among the entries.
+        let mut calls: HashMap<&str, (Buckets, bool, bool)> = HashMap::new();
         for entry in entries {
             let ChainEntry::Record(record) = entry else { continue };
-            let call = call_of(record);
-            self.bucket = call.map_or_else(|| bucket_of_record(record.seq), bucket_of_call);
+            self.bucket = 1 << bucket(record);
             self.add_record(record);
-            if let Some(call) = call {
-                let (has_start, has_end) = calls.entry(call).or_default();
+            if let Some(call) = call_of(record) {
+                let (bucket, has_start, has_end) = calls.entry(call).or_default();
+                *bucket = self.bucket;
                 match record.kind.as_str() {
                     "tool_started" => *has_start = true,
                     _ => *has_end = true,
                 }
             }
         }
-        for (call, has) in calls {
-            if has != (true, true) {
+        for (call, (bucket, has_start, has_end)) in calls {
+            if !has_start || !has_end {
+                self.bucket = bucket;
                 self.add_call(store, run_id, first_seq, call);
             }
         }
     }
 
-    /// Adds the words of the start and the end of a call, if they are before this seq.
+    /// Adds the words of the start and the end of a call, if they are before this seq, to the present bucket.
     fn add_call(&mut self, store: &Store, run_id: &RunId, before: u64, call: &str) {
         let start = store.call_seq(run_id.as_str(), call).ok().flatten();
         let entry = start.and_then(|start| store.entry(run_id.as_str(), start).ok().flatten());
         let Some(entry) = entry else { return };
         let records = [Some(entry.record), entry.end].into_iter().flatten();
-        self.bucket = bucket_of_call(call);
         for record in records.filter(|record| record.seq < before) {
             self.add_value(&record.value);
         }

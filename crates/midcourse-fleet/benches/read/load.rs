@@ -167,7 +167,7 @@ fn copy_day(owner: &mut Client, last: &str, day: u64) {
              AND r.run_id LIKE 'run-%' ORDER BY r.run;
          INSERT INTO midcourse.records{suffix}
          SELECT {date}, s.run - {day} * 100000, s.seq, s.at - {back}, s.project, s.schema_version,
-             s.redactions, s.failed, s.kind, s.fact, s.host, s.channel, s.decision_point, s.link,
+             s.redactions, s.failed, s.bucket, s.kind, s.fact, s.host, s.channel, s.decision_point, s.link,
              CASE WHEN s.seq = 1 THEN replace(s.payload, 'Fix the', 'Fix ' || {words} || ' the')
                  ELSE s.payload END, s.pointers, s.hashes, s.keys
          FROM (SELECT * FROM midcourse.records WHERE day = '{last}') AS s {of} ORDER BY s.run, s.seq;

@@ -236,12 +236,10 @@ impl RunReader for FleetReader {
         &mut self,
         words: &str,
         filter: &RunFilter,
-        skip: usize,
+        after: Option<&RunId>,
         count: usize,
     ) -> Result<Vec<RunId>, FleetError> {
-        self.snapshot(|transaction, project| {
-            search::runs_with_words(transaction, project, words, filter, skip, count)
-        })
+        search::runs_with_words(self, words, filter, after, count)
     }
 }
 

@@ -87,11 +87,14 @@ impl RunReader for Store {
         &mut self,
         _: &str,
         filter: &RunFilter,
-        skip: usize,
+        after: Option<&RunId>,
         count: usize,
     ) -> Result<Vec<RunId>, FleetError> {
         let (listed, _) = Self::list_runs(self, filter, RunCursor::START, usize::MAX)?;
-        let ids = listed.into_iter().map(|listed| listed.run.run_id);
-        Ok(ids.skip(skip).take(count).collect())
+        let mut ids = listed.into_iter().map(|listed| listed.run.run_id);
+        if let Some(after) = after {
+            ids.find(|run_id| run_id == after);
+        }
+        Ok(ids.take(count).collect())
     }
 }

@@ -109,6 +109,7 @@ CREATE TABLE midcourse.records (
     schema_version integer NOT NULL,
     redactions integer NOT NULL,
     failed boolean,
+    bucket smallint NOT NULL,              -- see words
     kind text NOT NULL,
     fact bytea,                            -- UTF-8; may contain NUL characters, which text cannot
     host text NOT NULL,
@@ -153,9 +154,10 @@ CREATE TABLE midcourse.bodies (
 ALTER TABLE midcourse.bodies ALTER COLUMN zstd SET STORAGE EXTERNAL;
 
 -- The words of each part of a run that was shipped at once, as FNV-1a hashes: numbers are smaller and
--- are compared faster. A search finds parts here and then looks at their records. Each record, or call with
+-- are compared faster. A search finds runs here and then looks at their records. Each record, or call with
 -- its result, is in one of 64 buckets, and of each word it is known in which ones: words without a common
--- bucket are not in one record or call.
+-- bucket are not in one record or call, and of a run that has several words, only the records in their common
+-- buckets are read.
 CREATE TABLE midcourse.words (
     day date NOT NULL,
     run bigint NOT NULL,
@@ -272,7 +274,7 @@ BEGIN
     CREATE TEMPORARY TABLE staged_records (
         n integer NOT NULL, seq bigint NOT NULL, at bigint NOT NULL,
         schema_version integer NOT NULL, redactions integer NOT NULL, failed boolean,
-        kind text NOT NULL, fact bytea, host text NOT NULL, channel text NOT NULL,
+        bucket smallint NOT NULL, kind text NOT NULL, fact bytea, host text NOT NULL, channel text NOT NULL,
         decision_point text, link bytea NOT NULL, payload text NOT NULL,
         pointers bytea[], hashes bytea[], keys bytea[]
     ) ON COMMIT DELETE ROWS;
@@ -430,8 +432,8 @@ BEGIN
     END IF;
 
     EXECUTE 'INSERT INTO midcourse.records '
-        'SELECT t.day, t.run, s.seq, s.at, $1, s.schema_version, s.redactions, s.failed, s.kind, '
-        's.fact, s.host, s.channel, s.decision_point, s.link, s.payload, s.pointers, s.hashes, s.keys '
+        'SELECT t.day, t.run, s.seq, s.at, $1, s.schema_version, s.redactions, s.failed, s.bucket, '
+        's.kind, s.fact, s.host, s.channel, s.decision_point, s.link, s.payload, s.pointers, s.hashes, s.keys '
         'FROM pg_temp.staged_records AS s JOIN pg_temp.staged_state AS t USING (n) '
         'WHERE t.status = ''shipped''' USING in_p;
     -- Statements for tables without rows are left out: a batch is often small, and to plan takes longer.
@@ -492,15 +494,16 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     AND r.store = $2 AND r.writer = session_user AND r.records > 0
 $$;
 
--- The parts of runs that may have a record or call with all of these words, those of the runs that started
--- last first. Goes from day to day, so that a frequent word does not read all of them. It has the rights of the owner,
--- because row-level security would keep the index on words from being used; it checks the project.
-CREATE FUNCTION midcourse.parts_with(in_project integer, wanted integer[], before_day date,
-    before_run bigint, before_seq bigint, in_run bigint, most integer)
-RETURNS TABLE (day date, run bigint, first_seq bigint, end_seq bigint)
+-- The runs that may have a record or call with all of these words, those that started last first, and the
+-- buckets in which it may be (NULL: in any). Goes from day to day, and within a day from run to run, so that
+-- a frequent word does not read all of them. It has the rights of the owner, because row-level security would
+-- keep the index on words from being used; it checks the project.
+CREATE FUNCTION midcourse.runs_with(in_project integer, wanted integer[], before_day date,
+    before_run bigint, most integer)
+RETURNS TABLE (day date, run bigint, buckets bigint)
 -- The planner does not know that reading the words of every part is slow.
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET jit = off AS $$
+SET enable_seqscan = off SET enable_hashagg = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     this date;
@@ -511,20 +514,19 @@ BEGIN
         RETURN;
     END IF;
     FOR this IN SELECT d.day FROM midcourse.days AS d
-        WHERE (before_day IS NULL OR d.day <= before_day)
-        AND (in_run IS NULL OR d.day = (SELECT r.day FROM midcourse.runs AS r WHERE r.run = in_run))
-        ORDER BY d.day DESC
+        WHERE before_day IS NULL OR d.day <= before_day ORDER BY d.day DESC
     LOOP
         -- Not the partition by its name, because it may have been dropped meanwhile. The literal keeps
-        -- the others out of the plan.
-        RETURN QUERY EXECUTE format('SELECT w.day, w.run, w.first_seq, w.end_seq '
-            'FROM midcourse.words AS w WHERE w.day = %1$L AND w.words @> $1 AND w.project = $2 '
-            'AND ($3 IS NULL OR w.run = $3) '
-            'AND (cardinality($1) = 1 OR (SELECT bit_and(w.buckets[array_position(w.words, x)]) '
-            '    FROM unnest($1) AS x) IS DISTINCT FROM 0) '
-            'AND ($4 IS NULL OR $4 > %1$L OR (w.run, w.first_seq) < ($5, $6)) '
-            'ORDER BY w.run DESC, w.first_seq DESC LIMIT $7', this)
-            USING wanted, in_project, in_run, before_day, before_run, before_seq, most - got;
+        -- the others out of the plan. Sorted first, the buckets of a run are read only when it is its turn.
+        RETURN QUERY EXECUTE format('SELECT %1$L::date, c.run, bit_or(c.common) FROM (SELECT s.run, CASE '
+            'WHEN cardinality($1) > 1 THEN coalesce((SELECT bit_and(s.buckets[array_position(s.words, x)]) '
+            '    FROM unnest($1) AS x), -1) END AS common '
+            '    FROM (SELECT w.run, w.words, w.buckets FROM midcourse.words AS w '
+            '        WHERE w.day = %1$L AND w.words @> $1 AND w.project = $2 '
+            '        AND ($3 IS NULL OR $3 > %1$L OR w.run < $4) ORDER BY w.run DESC OFFSET 0) AS s '
+            '    ORDER BY s.run DESC OFFSET 0) AS c '
+            'WHERE c.common IS DISTINCT FROM 0 GROUP BY c.run ORDER BY c.run DESC LIMIT $5', this)
+            USING wanted, in_project, before_day, before_run, most - got;
         GET DIAGNOSTICS count = ROW_COUNT;
         got := got + count;
         EXIT WHEN got >= most;

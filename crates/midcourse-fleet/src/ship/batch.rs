@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::level::{self, Level};
 use super::rows::Rows;
-use crate::words::{Buckets, Words};
+use crate::words::{self, Buckets, Words};
 
 /// Parts of runs, and their rows for the staging tables.
 pub(super) struct Batch {
@@ -157,13 +157,14 @@ impl Batch {
     /// Adds a record, and those of its long texts that the part does not have yet.
     fn add_record(&mut self, n: i32, record: &ChainRecord, sent: &mut HashSet<[u8; 32]>) {
         let rows = &mut self.records;
-        rows.begin(16);
+        rows.begin(17);
         rows.int(n);
         rows.bigint(record.seq);
         rows.bigint(record.at);
         rows.unsigned_int(record.schema_version);
         rows.unsigned_int(record.redactions);
         rows.boolean(record.failed);
+        rows.smallint(words::bucket(record).into());
         rows.text(&record.kind);
         rows.optional(record.fact.as_deref().map(str::as_bytes));
         rows.text(&record.host);

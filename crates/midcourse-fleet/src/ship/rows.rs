@@ -40,6 +40,10 @@ impl Rows {
         self.0.extend_from_slice(&(-1_i32).to_be_bytes());
     }
 
+    pub(super) fn smallint(&mut self, value: i16) {
+        self.bytea(&value.to_be_bytes());
+    }
+
     pub(super) fn int(&mut self, value: i32) {
         self.bytea(&value.to_be_bytes());
     }

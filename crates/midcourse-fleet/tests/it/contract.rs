@@ -238,10 +238,11 @@ fn words_that_no_record_or_call_has_together_find_no_run() {
     let mut store = machine.open();
     let mut shipper = machine.shipper(&fleet, Level::Full);
     let call = |payload| {
-        let Event { run, source, at, .. } = message("run", 5);
+        let Event { run, source, at, .. } = message("run", 69);
         Event::new(run, source, at, payload)
     };
-    (3..5).for_each(|n| drop(store.append(message("run", n)).unwrap()));
+    // The second and the last of them are in one bucket: 64 records apart.
+    (3..69).for_each(|n| drop(store.append(message("run", n)).unwrap()));
     let start = TrajectoryPayload::ToolStarted {
         tool_call_id: "call".into(),
         tool_name: "bash".into(),
@@ -260,11 +261,11 @@ fn words_that_no_record_or_call_has_together_find_no_run() {
     shipper.ship(|_| ()).unwrap();
     let mut reader = FleetReader::open(fleet.target("reader"), None).unwrap();
     let mut found =
-        |words: &str| reader.runs_with_words(words, &RunFilter::default(), 0, 10).unwrap().len();
+        |words: &str| reader.runs_with_words(words, &RunFilter::default(), None, 10).unwrap().len();
     for words in ["3", "message 4", "gamma", "delta gamma"] {
         assert_eq!(found(words), 1, "{words}");
     }
-    for words in ["3 4", "gamma 3", "4 message gamma", "epsilon"] {
+    for words in ["3 4", "4 68", "gamma 3", "4 message gamma", "epsilon"] {
         assert_eq!(found(words), 0, "{words}");
     }
 }

@@ -213,10 +213,14 @@ impl RunReader for Memory {
         &mut self,
         _: &str,
         filter: &RunFilter,
-        skip: usize,
+        after: Option<&RunId>,
         count: usize,
     ) -> Result<Vec<RunId>, FleetError> {
         let all = self.newest_first().into_iter().filter(|it| passes(filter, &it.summary()));
-        Ok(all.map(RunHeader::run_id).skip(skip).take(count).cloned().collect())
+        let ids: Vec<RunId> = all.map(|it| it.run_id().clone()).collect();
+        let from = after.map_or(0, |after| {
+            ids.iter().position(|run_id| run_id == after).map_or(ids.len(), |at| at + 1)
+        });
+        Ok(ids.into_iter().skip(from).take(count).collect())
     }
 }

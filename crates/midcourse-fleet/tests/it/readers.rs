@@ -95,7 +95,7 @@ fn a_reader_can_only_read() {
          AND has_function_privilege('{}', oid, 'EXECUTE')",
         fleet.role("reader")
     ));
-    assert_eq!(callable, "allowed heads parts_with");
+    assert_eq!(callable, "allowed heads runs_with");
 }
 
 #[test]
@@ -148,9 +148,8 @@ fn a_reader_sees_no_row_of_another_project() {
         let secret = words(&["secret"]);
         for wanted in [secret.as_str(), "'{}'", "NULL"] {
             for project in [hidden.to_string().as_str(), "NULL"] {
-                let sql = format!(
-                    "SELECT FROM midcourse.parts_with({project}, {wanted}, NULL, 0, 0, NULL, NULL)"
-                );
+                let sql =
+                    format!("SELECT FROM midcourse.runs_with({project}, {wanted}, NULL, 0, NULL)");
                 assert_eq!(reader.query(&sql, &[]).unwrap().len(), 0, "{sql}");
             }
         }

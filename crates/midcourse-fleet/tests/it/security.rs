@@ -76,7 +76,7 @@ fn a_writer_can_only_ship() {
         "SELECT midcourse.day_of(0)",
         "SELECT midcourse.make_day(current_date)",
         "SELECT midcourse.make_staging()",
-        "SELECT midcourse.parts_with(1, '{1}', NULL, 0, 0, NULL, 1)",
+        "SELECT midcourse.runs_with(1, '{1}', NULL, 0, 1)",
         "SELECT nextval('midcourse.runs_run_seq')",
         "CREATE TABLE midcourse.mine (n int)",
         "CREATE VIEW midcourse.mine AS SELECT 1",

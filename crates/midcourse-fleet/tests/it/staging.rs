@@ -86,7 +86,7 @@ impl Staged {
 /// The statement that stages one record.
 pub(crate) fn record(n: i32, seq: i64, link: &str, payload: &str) -> String {
     format!(
-        "INSERT INTO pg_temp.staged_records VALUES ({n}, {seq}, {STARTED}, 1, 0, NULL, \
+        "INSERT INTO pg_temp.staged_records VALUES ({n}, {seq}, {STARTED}, 1, 0, NULL, 0, \
          'turn_started', NULL, 'h', 'hook', NULL, {link}, {payload}, NULL, NULL, NULL);"
     )
 }

@@ -21,10 +21,15 @@ struct RunPlace {
 }
 
 impl RunPlace {
-    /// The day as SQL. A parameter would make the server plan with all partitions.
     fn date(&self) -> String {
-        format!("DATE '{}'", self.day.replace('\'', ""))
+        date(&self.day)
     }
+}
+
+/// A day, as the server has written it, as SQL. A parameter would make the server plan with all
+/// partitions.
+pub(super) fn date(day: &str) -> String {
+    format!("DATE '{}'", day.replace('\'', ""))
 }
 
 /// Reads a part of a run's hash chain. The run ends where its header says, even if more was shipped
@@ -242,7 +247,7 @@ fn records(
 }
 
 /// The long texts with these keys, by the dates of their days.
-fn bodies(
+pub(super) fn bodies(
     transaction: &mut Transaction<'_>,
     project: i32,
     mut wanted: BTreeMap<String, Vec<Vec<u8>>>,

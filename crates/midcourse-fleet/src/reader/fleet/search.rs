@@ -1,60 +1,202 @@
 //! Which runs may contain some words.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use midcourse::{RunFilter, RunId};
-use postgres::Transaction;
+use midcourse::{ChainEntry, RunFilter, RunId};
+use postgres::types::ToSql;
+use postgres::{Row, Transaction};
 
 use super::lists::{Filter, condition};
+use super::{FleetReader, chains};
 use crate::error::FleetError;
-use crate::words::Words;
+use crate::reader::rows::{Bodies, RECORD_COLUMNS, keys, record};
+use crate::words::{Buckets, Candidates, Words};
 
-/// How many parts of runs are looked up at once.
-const PAGE: i32 = 200;
+/// How many runs are looked up at once, at most.
+const MAX_PAGE: usize = 200;
 
-/// Up to `count` runs that may contain all the words, those that started last first, without the first
-/// `skip` ones.
+/// About how many records are read together to see whether they have all the words.
+const MAX_RECORDS: u64 = 5_000;
+
+/// A run with the words in more common buckets than this is not looked at more closely: one of its
+/// entries most likely has them all.
+const MAX_BUCKETS: u32 = 8;
+
+/// A run that has all the words, though not always in one record or call.
+struct Found {
+    run_id: RunId,
+    run: i64,
+    /// As the server writes a date.
+    day: String,
+    /// The buckets of its records that may have all the words.
+    buckets: Buckets,
+    records: u64,
+}
+
+impl Found {
+    /// About how many records are in the buckets.
+    fn records_in_buckets(&self) -> u64 {
+        let share = u64::from(self.buckets.count_ones()).saturating_mul(self.records);
+        share.div_ceil(u64::from(Buckets::BITS))
+    }
+
+    /// Whether to read the records in the buckets.
+    fn is_open(&self) -> bool {
+        self.buckets.count_ones() <= MAX_BUCKETS && self.records_in_buckets() <= MAX_RECORDS
+    }
+}
+
+/// Up to `count` runs that may contain all the words, those that started last first, after this one.
 pub(super) fn runs_with_words(
-    transaction: &mut Transaction<'_>,
-    project: i32,
+    reader: &mut FleetReader,
     words: &str,
     filter: &RunFilter,
-    skip: usize,
+    after: Option<&RunId>,
     count: usize,
 ) -> Result<Vec<RunId>, FleetError> {
     let wanted = Words::of(words);
-    if wanted.is_empty() {
-        return Ok(Vec::new());
+    let mut before: (Option<String>, i64) = (None, i64::MAX);
+    if let Some(after) = after {
+        let project = reader.project;
+        let find = "SELECT day::text, run FROM midcourse.runs WHERE project = $1 AND run_id = $2";
+        let Some(row) = reader.client()?.query_opt(find, &[&project, &after.as_str()])? else {
+            return Ok(Vec::new());
+        };
+        before = (Some(row.try_get(0)?), row.try_get(1)?);
     }
-    let filter = Filter::new(project, filter);
-    let (mut found, mut seen) = (Vec::new(), HashSet::new());
-    let mut before: (Option<String>, i64, i64) = (None, i64::MAX, i64::MAX);
-    let enough = skip.saturating_add(count);
-    while found.len() < enough {
-        let parts = transaction.query(
-            "SELECT day::text, run, first_seq FROM \
-             midcourse.parts_with($1, $2, $3::text::date, $4, $5, NULL, $6)",
-            &[&project, &wanted, &before.0, &before.1, &before.2, &PAGE],
-        )?;
-        let Some(last) = parts.last() else { break };
-        before = (last.get(0), last.get(1), last.get(2));
-        let runs: Vec<i64> = parts
-            .iter()
-            .map(|part| part.get::<_, i64>(1))
-            .filter(|run| seen.insert(*run))
-            .collect();
-        let rows = transaction.query(
-            &format!(
-                "SELECT r.run_id FROM unnest($7::bigint[]) WITH ORDINALITY AS wanted (run, place) \
-                 JOIN midcourse.runs AS r ON r.run = wanted.run WHERE {} ORDER BY place",
-                condition("r")
-            ),
-            &filter.and(&[&runs]),
-        )?;
-        found.extend(rows.iter().map(|row| RunId::from(row.get::<_, String>(0))));
-        if i32::try_from(parts.len()).is_ok_and(|count| count < PAGE) {
+    let mut found = Vec::new();
+    // Twice as many each time: a rare word has few runs, and a frequent one enough in the first ones.
+    let mut page = count.clamp(1, MAX_PAGE);
+    while found.len() < count && !wanted.is_empty() {
+        let rows = reader.snapshot(|transaction, project| {
+            let most = i32::try_from(page).unwrap_or(i32::MAX);
+            let rows = transaction.query(
+                "SELECT day::text, run, buckets \
+                 FROM midcourse.runs_with($1, $2, $3::text::date, $4, $5)",
+                &[&project, &wanted, &before.0, &before.1, &most],
+            )?;
+            Ok((filtered(transaction, &Filter::new(project, filter), &rows)?, rows))
+        });
+        let (passed, rows) = rows?;
+        let Some(last) = rows.last() else { break };
+        before = (Some(last.try_get(0)?), last.try_get(1)?);
+        found.extend(with_candidates(reader, &wanted, passed)?);
+        if rows.len() < page {
             break;
         }
+        page = page.saturating_mul(2).min(MAX_PAGE);
     }
-    Ok(found.into_iter().skip(skip).take(count).collect())
+    found.truncate(count);
+    Ok(found)
+}
+
+/// Those of the runs in these rows that pass the filter.
+fn filtered(
+    transaction: &mut Transaction<'_>,
+    filter: &Filter,
+    rows: &[Row],
+) -> Result<Vec<Found>, FleetError> {
+    let runs: Vec<i64> = rows.iter().map(|row| row.try_get(1)).collect::<Result<_, _>>()?;
+    let passed = transaction.query(
+        &format!(
+            "SELECT r.run, r.run_id, r.records FROM midcourse.runs AS r \
+             WHERE r.run = ANY ($7) AND {}",
+            condition("r")
+        ),
+        &filter.and(&[&runs]),
+    )?;
+    let passed: HashMap<i64, &Row> =
+        passed.iter().map(|row| Ok((row.try_get(0)?, row))).collect::<Result<_, FleetError>>()?;
+    let mut found = Vec::new();
+    for row in rows {
+        let run = row.try_get(1)?;
+        let Some(passed) = passed.get(&run) else { continue };
+        found.push(Found {
+            run_id: RunId::from(passed.try_get::<_, String>(1)?),
+            run,
+            day: row.try_get(0)?,
+            // None are known for a single word: every record may have it.
+            buckets: row.try_get::<_, Option<i64>>(2)?.unwrap_or(-1).cast_unsigned(),
+            records: passed.try_get::<_, i64>(2)?.unsigned_abs(),
+        });
+    }
+    Ok(found)
+}
+
+/// Those of the runs with a record or call that may have all the words.
+fn with_candidates(
+    reader: &mut FleetReader,
+    wanted: &[i32],
+    runs: Vec<Found>,
+) -> Result<Vec<RunId>, FleetError> {
+    let (mut kept, mut group, mut count) = (HashSet::new(), Vec::new(), 0_u64);
+    for run in &runs {
+        if !run.is_open() {
+            kept.insert(run.run);
+            continue;
+        }
+        count = count.saturating_add(run.records_in_buckets());
+        group.push(run);
+        if count >= MAX_RECORDS {
+            kept.extend(candidates(reader, wanted, &std::mem::take(&mut group))?);
+            count = 0;
+        }
+    }
+    kept.extend(candidates(reader, wanted, &group)?);
+    Ok(runs.into_iter().filter(|it| kept.contains(&it.run)).map(|it| it.run_id).collect())
+}
+
+/// Reads the records in the buckets, and returns the runs that may have all the words in one entry.
+fn candidates(
+    reader: &mut FleetReader,
+    wanted: &[i32],
+    runs: &[&Found],
+) -> Result<Vec<i64>, FleetError> {
+    let mut days: BTreeMap<&str, (Vec<i64>, Vec<i64>)> = BTreeMap::new();
+    for found in runs {
+        let (numbers, buckets) = days.entry(&found.day).or_default();
+        numbers.push(found.run);
+        buckets.push(found.buckets.cast_signed());
+    }
+    if days.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (mut queries, mut parameters) = (Vec::new(), Vec::<&(dyn ToSql + Sync)>::new());
+    for (n, (day, (numbers, buckets))) in (1..).step_by(2).zip(&days) {
+        queries.push(format!(
+            "SELECT {RECORD_COLUMNS}, s.run, s.day::text \
+             FROM unnest(${n}::bigint[], ${}::bigint[]) AS wanted (run, buckets) \
+             JOIN midcourse.records AS s ON s.day = {} AND s.run = wanted.run \
+             AND (wanted.buckets >> s.bucket) & 1 = 1",
+            n + 1,
+            chains::date(day)
+        ));
+        parameters.extend([numbers as &(dyn ToSql + Sync), buckets]);
+    }
+    // Not in the transaction that has read the words: whoever drops a day locks them after the records.
+    let (rows, texts) = reader.snapshot(|transaction, project| {
+        let rows = transaction.query(&queries.join(" UNION ALL "), &parameters)?;
+        let mut texts: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();
+        for row in &rows {
+            texts.entry(chains::date(row.try_get(16)?)).or_default().extend(keys(row)?);
+        }
+        Ok((rows, chains::bodies(transaction, project, texts)?))
+    })?;
+    let mut by_run: HashMap<i64, Vec<Row>> = HashMap::new();
+    for row in rows {
+        by_run.entry(row.try_get(15)?).or_default().push(row);
+    }
+    by_run.retain(|_, rows| may_match(rows, &texts, wanted));
+    Ok(by_run.into_keys().collect())
+}
+
+/// Whether one of the records, or a call among them, may have all the words. What cannot be read is
+/// named by whoever reads the run.
+fn may_match(rows: &[Row], texts: &Bodies, wanted: &[i32]) -> bool {
+    let mut candidates = Candidates::new(wanted);
+    for row in rows {
+        let Ok(record) = record(row, texts) else { return true };
+        candidates.add(&[ChainEntry::Record(record)]);
+    }
+    !candidates.into_seqs().is_empty()
 }
