@@ -1,8 +1,8 @@
 -- Schema 1 of a fleet. Once a release has it, it is never edited: a change is a new file.
 --
 -- Everything is in the schema midcourse and belongs to the role that ran `midcourse fleet init`. Writers
--- may call midcourse.ship and nothing else. Readers may select; row-level security shows them the rows
--- of their projects.
+-- may call midcourse.ship, midcourse.shipped and midcourse.heads, and read the version. Readers may select, and
+-- call allowed, heads and runs_with; row-level security shows them the rows of their projects.
 
 CREATE SCHEMA midcourse;
 
@@ -53,13 +53,13 @@ CREATE TABLE midcourse.runs (
     run_id text COLLATE "C" NOT NULL,
     day date NOT NULL,                     -- the partition: the day on which the run started (UTC)
     writer name NOT NULL,                  -- the role that ships the run; no other role may
-    store text NOT NULL,                   -- the store that the run is shipped from
+    store text NOT NULL,                   -- a random id of the store that ships the run
     level text NOT NULL CHECK (level IN ('full', 'metadata')),
     records bigint NOT NULL,               -- what was shipped so far
     reports bigint NOT NULL,
     link bytea NOT NULL,                   -- last link of the run's hash chain
-    is_dropped boolean NOT NULL DEFAULT false,
-    received timestamptz NOT NULL DEFAULT now(),
+    is_dropped boolean NOT NULL DEFAULT false,  -- the partitions of its day were dropped
+    received timestamptz NOT NULL DEFAULT now(),  -- when its last part arrived
     header jsonb,                          -- the run as it was when its last part was shipped
     parent_run_id text GENERATED ALWAYS AS (header #>> '{summary,parent_run_id}') STORED,
     host text GENERATED ALWAYS AS (header #>> '{summary,host}') STORED,
@@ -90,8 +90,8 @@ CREATE TABLE midcourse.runs (
     model text GENERATED ALWAYS AS (header #>> '{summary,model}') STORED,
     UNIQUE (project, run_id)
 ) WITH (fillfactor = 80);
--- Only columns that never change once a run has a header: others would make each update of a run write
--- to all indexes. With these, runs are counted without reading the table.
+-- These indexes have only columns that do not change once a run has a header. With other columns, each
+-- update of a run would write to all indexes. INCLUDE lets runs be counted from the index alone.
 CREATE INDEX runs_started ON midcourse.runs (project, started DESC, run DESC)
     INCLUDE (parent_run_id) WHERE started IS NOT NULL;
 CREATE INDEX runs_host ON midcourse.runs (project, host, started DESC, run DESC)
@@ -109,7 +109,7 @@ CREATE TABLE midcourse.records (
     schema_version integer NOT NULL,
     redactions integer NOT NULL,
     failed boolean,
-    bucket smallint NOT NULL,              -- see words
+    bucket smallint NOT NULL,              -- 0 to 63; see words
     kind text NOT NULL,
     fact bytea,                            -- UTF-8; may contain NUL characters, which text cannot
     host text NOT NULL,
@@ -123,12 +123,13 @@ CREATE TABLE midcourse.records (
     PRIMARY KEY (day, run, seq)
 ) PARTITION BY RANGE (day);
 
+-- What later sources added to a record, or reported differently.
 CREATE TABLE midcourse.reports (
     day date NOT NULL,
     run bigint NOT NULL,
-    ordinal bigint NOT NULL,
-    seq bigint NOT NULL,
-    after bigint NOT NULL,
+    ordinal bigint NOT NULL,               -- its position among the reports of the run
+    seq bigint NOT NULL,                   -- the record that it is about
+    after bigint NOT NULL,                 -- how many records the run had when it arrived
     at bigint NOT NULL,
     project integer NOT NULL,
     host text NOT NULL,
@@ -153,11 +154,11 @@ CREATE TABLE midcourse.bodies (
 ) PARTITION BY RANGE (day);
 ALTER TABLE midcourse.bodies ALTER COLUMN zstd SET STORAGE EXTERNAL;
 
--- The words of each part of a run that was shipped at once, as FNV-1a hashes: numbers are smaller and
--- are compared faster. A search finds runs here and then looks at their records. Each record, or call with
--- its result, is in one of 64 buckets, and of each word it is known in which ones: words without a common
--- bucket are not in one record or call, and of a run that has several words, only the records in their common
--- buckets are read.
+-- The words of each part of a run, as FNV-1a hashes, which are smaller than texts and compared faster. A
+-- part is what one batch had of the run. A search finds runs here and then reads their records. To read few
+-- of them, each record has a bucket number (a call and its result have the same one), and each word has the
+-- set of buckets in which it occurs. If a search has several words, only records in a bucket that all of
+-- them have in common can match.
 CREATE TABLE midcourse.words (
     day date NOT NULL,
     run bigint NOT NULL,
@@ -211,8 +212,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
         FROM (SELECT (now() AT TIME ZONE 'UTC')::date AS today) AS n) AS t
 $$;
 
--- Creates the partitions of a day. Attaching a table does not wait for readers and writers of others.
--- The tables are always taken in this order, here and elsewhere, so that nobody waits in a circle.
+-- Creates the partitions of a day. Attaching a table does not wait for readers and writers of other
+-- partitions. The tables are always locked in this order, here and elsewhere, which avoids deadlocks.
 CREATE FUNCTION midcourse.make_day(wanted date) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -232,8 +233,8 @@ BEGIN
     INSERT INTO midcourse.days VALUES (wanted);
 END $$;
 
--- Makes sure that these days have partitions until the end of the transaction. The locks are those of
--- rows, because any role of the database could hold an advisory lock.
+-- Creates the missing partitions of these days, and keeps all of them from being dropped until the
+-- transaction ends. It locks rows: any role of the database could hold an advisory lock and block shippers.
 CREATE FUNCTION midcourse.hold_days(wanted date[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -287,7 +288,7 @@ BEGIN
         n integer NOT NULL, key bytea NOT NULL, length bigint NOT NULL, zstd bytea NOT NULL
     ) ON COMMIT DELETE ROWS;
     ALTER TABLE pg_temp.staged_bodies ALTER COLUMN zstd SET STORAGE EXTERNAL;
-    -- As in the tables that the values are moved to: they are compressed once.
+    -- The same compression as in the target tables, so that values are not compressed again.
     BEGIN
         ALTER TABLE pg_temp.staged_records ALTER COLUMN payload SET COMPRESSION lz4;
         ALTER TABLE pg_temp.staged_runs ALTER COLUMN words SET COMPRESSION lz4,
@@ -303,8 +304,8 @@ BEGIN
 END $$;
 
 -- Takes what the session has copied into the staging tables, and returns how far each of these runs is
--- shipped, and the numbers of the project and the run. Everything that a writer may do is a call of this
--- function; the first call of a session creates the staging tables.
+-- shipped, and the numbers of the project and the run. Writers can add to the tables only through this
+-- function; its first call in a session creates the staging tables.
 --
 -- A part of a run is accepted only if it begins exactly where the last one ended: the numbers of
 -- records and reports and the link must be those that were stored. The others are left out, and their
@@ -347,7 +348,7 @@ BEGIN
     END IF;
     DELETE FROM pg_temp.staged_state;
 
-    -- The statements below join by these, and would mix up the parts.
+    -- The statements below join by n and by run_id, so both have to be unique.
     IF (SELECT count(*) <> count(DISTINCT s.n) OR count(*) <> count(DISTINCT s.run_id) OR count(*) > 5000
         FROM pg_temp.staged_runs AS s) THEN
         RAISE integrity_constraint_violation USING MESSAGE =
@@ -364,8 +365,8 @@ BEGIN
     FROM pg_temp.staged_runs AS s WHERE s.from_records = 0 AND s.from_reports = 0
     ORDER BY s.run_id ON CONFLICT (project, run_id) DO NOTHING;
 
-    -- Dynamic statements are planned with the sizes that the staging tables have now. The rows of other
-    -- writers are not locked: nobody can keep another writer from shipping its runs.
+    -- Dynamic statements are planned with the sizes that the staging tables have now. Only rows of this
+    -- writer are locked, so no writer can block another one.
     EXECUTE 'INSERT INTO pg_temp.staged_state '
         'SELECT s.n, r.run, r.day, CASE '
         'WHEN r.is_dropped THEN ''dropped'' '
@@ -398,7 +399,7 @@ BEGIN
         RAISE integrity_constraint_violation USING MESSAGE =
             format('the part of run %s does not continue its hash chain', found_bad);
     END IF;
-    -- A header is read with those of all other runs, so it has what a list needs, and is small.
+    -- Lists read the headers of many runs, so a header must have what a list needs, and must be small.
     SELECT s.run_id INTO found_bad FROM pg_temp.staged_runs AS s
     WHERE s.header IS NOT NULL AND ((s.header #>> '{summary,run_id}') IS DISTINCT FROM s.run_id
         OR midcourse.number(s.header, 'summary', 'records') IS DISTINCT FROM s.records
@@ -412,7 +413,7 @@ BEGIN
         RAISE integrity_constraint_violation USING MESSAGE =
             format('the header of run %s is not valid', found_bad);
     END IF;
-    -- What a reader could not read.
+    -- Refuse what a reader could not decode.
     IF EXISTS (SELECT FROM pg_temp.staged_records AS s WHERE length(s.link) <> 32
             OR least(s.at, s.schema_version, s.redactions) < 0
             OR octet_length(s.payload) > 67108864
@@ -494,9 +495,9 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     AND r.store = $2 AND r.writer = session_user AND r.records > 0
 $$;
 
--- The runs that may have a record or call with all of these words, those that started last first, and the
--- buckets in which it may be (NULL: in any). Goes from day to day, and within a day from run to run, so that
--- a frequent word does not read all of them. It has the rights of the owner, because row-level security would
+-- The runs that may have a record or call with all of these words, and the buckets in which it may be
+-- (NULL: in any). From the latest day to the oldest, and within a day those that were shipped last first;
+-- it stops when it has enough, so that a frequent word does not read all runs. It has the rights of the owner, because row-level security would
 -- keep the index on words from being used; it checks the project.
 CREATE FUNCTION midcourse.runs_with(in_project integer, wanted integer[], before_day date,
     before_run bigint, most integer)
@@ -517,7 +518,8 @@ BEGIN
         WHERE before_day IS NULL OR d.day <= before_day ORDER BY d.day DESC
     LOOP
         -- Not the partition by its name, because it may have been dropped meanwhile. The literal keeps
-        -- the others out of the plan. Sorted first, the buckets of a run are read only when it is its turn.
+        -- the others out of the plan. The runs are sorted before their buckets are read, so
+        -- LIMIT stops before those of the remaining runs are read.
         RETURN QUERY EXECUTE format('SELECT %1$L::date, c.run, bit_or(c.common) FROM (SELECT s.run, CASE '
             'WHEN cardinality($1) > 1 THEN coalesce((SELECT bit_and(s.buckets[array_position(s.words, x)]) '
             '    FROM unnest($1) AS x), -1) END AS common '
