@@ -115,6 +115,9 @@ const BUSY: [&str; 3] = ["40", "55P03", "57014"];
 /// SQLSTATE classes in which a value is at fault: it is invalid, violates a constraint, or is too large.
 const DATA_CLASSES: [&str; 3] = ["22", "23", "54"];
 
+const NO_PASSWORD: &str = "it asks for a password, and neither PGPASSWORD nor a password file nor a \
+     service entry has one for this user, host, port and database";
+
 impl From<postgres::Error> for FleetError {
     fn from(error: postgres::Error) -> Self {
         if let Some(why) = distrust(&error) {
@@ -129,6 +132,7 @@ impl From<postgres::Error> for FleetError {
             return match text {
                 text if text.contains("error serializing") => Self::Data(text),
                 text if is_conversion(&text) => Self::Server(text),
+                text if text.contains("password missing") => Self::Refused(NO_PASSWORD.to_owned()),
                 text => Self::Unreachable(text),
             };
         };

@@ -304,7 +304,9 @@ impl Follow {
                     pause
                 }
                 Err(error) => {
-                    self.problems.write(&format!("{error}: {}", error.hint()));
+                    if !matches!(error, FleetError::AlreadyShipping) {
+                        self.problems.write(&format!("{error}: {}", error.hint()));
+                    }
                     return Err(error.into());
                 }
             };

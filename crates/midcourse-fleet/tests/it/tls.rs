@@ -168,7 +168,7 @@ fn the_certificate_is_checked_and_the_password_stays_secret() {
     expect(&address("127.0.0.1", missing), &[secret], "cannot read /nowhere/ca.pem");
     // Without TLS, without a password, and with a wrong one.
     expect(&address("127.0.0.1", "sslmode=disable"), &[secret], "denied access");
-    expect(&address("127.0.0.1", &full), &[], "password");
+    expect(&address("127.0.0.1", &full), &[], "denied access: it asks for a password");
     expect(&address("127.0.0.1", &full), &[("PGPASSWORD", "a wrong secret")], "denied access");
     // A server that offers no TLS must not get the password without.
     let plain = TcpListener::bind("127.0.0.1:0").unwrap();
