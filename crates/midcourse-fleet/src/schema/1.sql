@@ -355,15 +355,17 @@ BEGIN
             'a batch has two parts of a run, two runs with a number, or more than 5000 runs';
     END IF;
 
-    PERFORM midcourse.hold_days(array_agg(DISTINCT midcourse.day_of(s.started)))
-    FROM pg_temp.staged_runs AS s WHERE s.from_records = 0 AND s.from_reports = 0
-    HAVING count(*) > 0;
-    INSERT INTO midcourse.runs
-        (project, run_id, day, writer, store, level, records, reports, link)
-    SELECT in_p, s.run_id, midcourse.day_of(s.started), session_user, in_store, s.level, 0, 0,
-        s.from_link
-    FROM pg_temp.staged_runs AS s WHERE s.from_records = 0 AND s.from_reports = 0
-    ORDER BY s.run_id ON CONFLICT (project, run_id) DO NOTHING;
+    -- Most small batches begin no run.
+    IF EXISTS (SELECT FROM pg_temp.staged_runs AS s WHERE s.from_records = 0 AND s.from_reports = 0) THEN
+        PERFORM midcourse.hold_days(array_agg(DISTINCT midcourse.day_of(s.started)))
+        FROM pg_temp.staged_runs AS s WHERE s.from_records = 0 AND s.from_reports = 0;
+        INSERT INTO midcourse.runs
+            (project, run_id, day, writer, store, level, records, reports, link)
+        SELECT in_p, s.run_id, midcourse.day_of(s.started), session_user, in_store, s.level, 0, 0,
+            s.from_link
+        FROM pg_temp.staged_runs AS s WHERE s.from_records = 0 AND s.from_reports = 0
+        ORDER BY s.run_id ON CONFLICT (project, run_id) DO NOTHING;
+    END IF;
 
     -- Dynamic statements are planned with the sizes that the staging tables have now. Only rows of this
     -- writer are locked, so no writer can block another one.
