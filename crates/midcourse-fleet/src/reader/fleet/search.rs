@@ -40,8 +40,8 @@ impl Found {
         share.div_ceil(u64::from(Buckets::BITS))
     }
 
-    /// Whether to read the records in the buckets.
-    fn is_open(&self) -> bool {
+    /// Whether so few records are in the buckets that reading them is worth it.
+    fn has_few_candidates(&self) -> bool {
         self.buckets.count_ones() <= MAX_BUCKETS && self.records_in_buckets() <= MAX_RECORDS
     }
 }
@@ -131,7 +131,7 @@ fn with_candidates(
 ) -> Result<Vec<RunId>, FleetError> {
     let (mut kept, mut group, mut count) = (HashSet::new(), Vec::new(), 0_u64);
     for run in &runs {
-        if !run.is_open() {
+        if !run.has_few_candidates() {
             kept.insert(run.run);
             continue;
         }
