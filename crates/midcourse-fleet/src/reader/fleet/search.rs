@@ -18,6 +18,10 @@ const MAX_PAGE: usize = 200;
 /// About how many records are read together to see whether they have all the words.
 const MAX_RECORDS: u64 = 5_000;
 
+/// The most rows that are read for them. The bucket of a record is what its writer says, so there may be
+/// more than expected.
+const MAX_ROWS: usize = 20_000;
+
 /// A run with the words in more common buckets than this is not looked at more closely: one of its
 /// entries most likely has them all.
 const MAX_BUCKETS: u32 = 8;
@@ -175,13 +179,17 @@ fn candidates(
     }
     // Not in the transaction that has read the words: whoever drops a day locks them after the records.
     let (rows, texts) = reader.snapshot(|transaction, project| {
-        let rows = transaction.query(&queries.join(" UNION ALL "), &parameters)?;
+        let limited = format!("{} LIMIT {MAX_ROWS}", queries.join(" UNION ALL "));
+        let rows = transaction.query(&limited, &parameters)?;
         let mut texts: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();
         for row in &rows {
             texts.entry(chains::date(row.try_get(16)?)).or_default().extend(keys(row)?);
         }
         Ok((rows, chains::bodies(transaction, project, texts)?))
     })?;
+    if rows.len() == MAX_ROWS {
+        return Ok(runs.iter().map(|it| it.run).collect());
+    }
     let mut by_run: HashMap<i64, Vec<Row>> = HashMap::new();
     for row in rows {
         by_run.entry(row.try_get(15)?).or_default().push(row);
