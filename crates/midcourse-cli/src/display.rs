@@ -22,6 +22,12 @@ use midcourse::Timestamp;
 use serde_json::Value;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
+/// A number and a noun, such as `1 run` or `2 runs`.
+pub(crate) fn counted<N: std::fmt::Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
+    let end = if count == N::from(1) { "" } else { "s" };
+    format!("{count} {noun}{end}")
+}
+
 /// Formats a time in the user's time zone.
 pub(crate) fn local_time(at: Timestamp) -> String {
     format_local(at, "%Y-%m-%d %H:%M:%S")

@@ -20,7 +20,7 @@ pub use follower::{Changed, Follower};
 pub use heads::{ShippedHeads, shipped_heads};
 pub use local_copy::LocalCopy;
 pub use reader::{FleetReader, IdPart, ReadRun, RunReader};
-pub use ship::{BatchLimit, Level, Progress, Refused, ShipSettings, Shipper};
+pub use ship::{BatchLimit, Level, Progress, Refused, ShipSettings, Shipper, unshipped_runs};
 pub use target::FleetTarget;
 
 /// A connection to a fleet, for the functions in [`schema`].

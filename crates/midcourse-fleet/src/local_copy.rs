@@ -172,7 +172,7 @@ impl LocalCopy {
             let is_copied = |run_id: &RunId| self.copied.contains_key(run_id);
             // A new child run belongs to a run that is copied.
             if is_copied(run.header.run_id()) || parent.as_ref().is_some_and(is_copied) {
-                self.bring_one(reader, run)?;
+                self.bring_if_readable(reader, run)?;
                 is_changed = true;
             }
         }
@@ -246,7 +246,10 @@ impl LocalCopy {
             let has_messages = summary.deliveries.saturating_add(summary.shadow_deliveries) > 0;
             match has_messages {
                 true => self.bring_if_readable(reader, &run)?,
-                false => self.store.add_to_copy(&run.header, &[])?,
+                false => {
+                    let done = self.store.add_to_copy(&run.header, &[]);
+                    self.note(run.header.run_id(), done.map_err(FleetError::from))?;
+                }
             }
         }
         Ok(())
@@ -319,12 +322,14 @@ impl LocalCopy {
                     candidates.add(&part.entries);
                     let seqs = candidates.into_seqs();
                     if !seqs.is_empty() {
-                        self.add(reader, &run, Some(part))?;
+                        let done = self.add(reader, &run, Some(part));
+                        self.note(run_id, done)?;
                     }
                     Some(seqs)
                 }
                 Some((run, part)) => {
-                    self.add(reader, &run, Some(part))?;
+                    let done = self.add(reader, &run, Some(part));
+                    self.note(run_id, done)?;
                     self.candidates(run_id, wanted)?
                 }
                 None => {

@@ -15,7 +15,9 @@ mod level;
 mod outbox;
 mod rows;
 
-use midcourse::{ChainPosition, DataDir, RunId, Store};
+use std::collections::HashSet;
+
+use midcourse::{ChainPosition, DataDir, Link, RunId, Store};
 
 use crate::error::FleetError;
 use crate::target::FleetTarget;
@@ -80,6 +82,22 @@ pub(crate) fn store_id(
     Cursors::find_store_id(data_dir, &place(target, project))
 }
 
+/// How many runs of a store have something that was not shipped to a project yet, as far as this machine
+/// knows.
+pub fn unshipped_runs(
+    data_dir: &DataDir,
+    target: &FleetTarget,
+    project: &str,
+) -> Result<usize, FleetError> {
+    let Some(store) = Store::open_read_only(data_dir)? else { return Ok(0) };
+    let ends = store.chain_ends()?;
+    let positions = Cursors::find_positions(data_dir, &place(target, project))?;
+    let is_new = |(run_id, link): &&(RunId, Link)| {
+        positions.get(run_id).is_none_or(|position| position.link != *link)
+    };
+    Ok(ends.iter().filter(is_new).count())
+}
+
 /// Names a project of a fleet.
 fn place(target: &FleetTarget, project: &str) -> String {
     format!("{} project {project}", target.identity())
@@ -119,6 +137,8 @@ pub struct Shipper {
     outbox: Outbox,
     cursors: Cursors,
     connection: Option<Connection>,
+    /// The runs of which something was shipped in the present call of [`Self::ship`].
+    shipped: HashSet<RunId>,
 }
 
 impl Shipper {
@@ -132,7 +152,8 @@ impl Shipper {
         let Some(store) = Store::open_read_only(data_dir)? else { return Ok(None) };
         let cursors = Cursors::open(data_dir, &place(&target, &settings.project))?;
         let outbox = Outbox::new(store, settings.clone());
-        Ok(Some(Self { target, settings, outbox, cursors, connection: None }))
+        let shipped = HashSet::new();
+        Ok(Some(Self { target, settings, outbox, cursors, connection: None, shipped }))
     }
 
     /// Checks that the fleet can be reached and accepts runs. Ships nothing.
@@ -149,6 +170,7 @@ impl Shipper {
     /// `progress` is told about each batch.
     pub fn ship(&mut self, mut progress: impl FnMut(&Progress)) -> Result<Progress, FleetError> {
         let mut done = Progress::default();
+        self.shipped.clear();
         // A new connection may find that the fleet has lost runs.
         self.connect()?;
         self.outbox.find_news(&self.cursors)?;
@@ -156,7 +178,7 @@ impl Shipper {
         while !read.is_empty() || self.outbox.has_more() {
             let (shipped, next) = self.ship_batch(read).inspect_err(|_| self.connection = None)?;
             progress(&shipped);
-            done.runs += shipped.runs;
+            done.runs = u64::try_from(self.shipped.len()).unwrap_or(u64::MAX);
             done.records += shipped.records;
             done.reports += shipped.reports;
             done.batches += shipped.batches;
@@ -257,6 +279,7 @@ impl Shipper {
         let why = match reply.status {
             Status::Shipped => {
                 progress.runs += 1;
+                self.shipped.insert(run_id.clone());
                 progress.records += part.records();
                 progress.reports += part.reports();
                 self.cursors.set(&run_id, part.end());

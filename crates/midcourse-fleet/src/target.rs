@@ -29,7 +29,7 @@ const NETWORK_TIMEOUT: Duration = Duration::from_secs(60);
 /// Finds only what Postgres itself has under unqualified names: in the schema `public` of older databases,
 /// every role may create functions and operators, which a query of another role would then call. Ends
 /// the session of a machine that has vanished, so that its locks do not stop others for hours.
-const SESSION: &str = "SET search_path = pg_catalog, pg_temp; \
+const SESSION: &str = "SET search_path = pg_catalog, pg_temp; SET datestyle = 'ISO, YMD'; \
     SET idle_in_transaction_session_timeout = '60s'; \
     SET tcp_keepalives_idle = 60; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 6; \
     SET tcp_user_timeout = '120s'";

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::export::forget_sent;
 use super::open;
-use crate::display::{escape_control_chars, json_line, one_line};
+use crate::display::{counted, escape_control_chars, json_line, one_line};
 use crate::run_settings::remove_unused_launches;
 use crate::terminal::warn;
 
@@ -163,9 +163,4 @@ fn remove(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
-}
-
-fn counted(count: u64, noun: &str) -> String {
-    let end = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{end}")
 }

@@ -8,10 +8,11 @@ use midcourse::{DeliveryPolicy, Findings, RunSummary, Store, StoreError, StoreSe
 use super::replayed_run::ReplayedRun;
 use crate::terminal::warn;
 
-/// The most time that one command spends on outdated summaries. Later commands do the rest.
+/// The most time that a command spends on outdated summaries before it shows something. Later commands
+/// do the rest.
 const MAX_TIME: Duration = Duration::from_secs(2);
 
-/// Maximum number of runs per command.
+/// Maximum number of runs that are looked up at once.
 const MAX_RUNS: usize = 2_000;
 
 /// Maximum number of records that are read from the store at once.
@@ -29,34 +30,44 @@ pub(super) enum Outdated {
 /// Computes outdated summaries again, those of the newest runs first. If that fails, for example
 /// because the store cannot be written, the summaries are shown as they are.
 pub(super) fn refresh(store: &Store, outdated: Outdated) {
-    if let Err(error) = try_refresh(store, outdated) {
+    if let Err(error) = some(store, outdated, Some(MAX_TIME)) {
         warn(&format!("cannot bring the list of runs up to date: {error}"));
     }
 }
 
-fn try_refresh(store: &Store, outdated: Outdated) -> Result<(), StoreError> {
+/// Computes all outdated summaries again, and those of runs that no engine has analysed. If that fails,
+/// the others stay as they are.
+#[cfg(feature = "fleet")]
+pub(super) fn refresh_all(store: &Store) -> Result<(), StoreError> {
+    while some(store, Outdated::WrongOrNotAnalysed, None)? {}
+    Ok(())
+}
+
+/// Computes some outdated summaries again, for this time at most. Returns whether there may be more.
+fn some(store: &Store, outdated: Outdated, time: Option<Duration>) -> Result<bool, StoreError> {
     let with_unanalysed = outdated == Outdated::WrongOrNotAnalysed;
     let runs = store.outdated_runs(with_unanalysed, MAX_RUNS)?;
     if runs.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
     let Ok(mut writer) = Store::open(store.data_dir(), StoreSettings::default()) else {
-        return Ok(());
+        return Ok(false);
     };
     let begun = Instant::now();
+    let (is_page, mut refreshed) = (runs.len() == MAX_RUNS, 0_usize);
     for run in runs {
-        if begun.elapsed() > MAX_TIME {
+        if time.is_some_and(|most| begun.elapsed() > most) {
             break;
         }
         let found = replay(store, &run)?;
         // If the run has grown meanwhile, a later command computes its summary.
         match writer.recount(&run.run_id, run.records, &found) {
-            Ok(_) => {}
-            Err(StoreError::Locked | StoreError::Unwritable(_)) => break,
+            Ok(done) => refreshed = refreshed.saturating_add(usize::from(done)),
+            Err(StoreError::Locked | StoreError::Unwritable(_)) => return Ok(false),
             Err(error) => return Err(error),
         }
     }
-    Ok(())
+    Ok(is_page && refreshed > 0)
 }
 
 /// What the engine finds in a run.

@@ -10,12 +10,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
-use midcourse::{DataDir, has_spilled};
-use midcourse_fleet::{FleetError, FleetTarget, Level, Progress, ShipSettings, Shipper};
+use midcourse::{DataDir, Store, has_spilled};
+use midcourse_fleet::{
+    FleetError, FleetTarget, Level, Progress, ShipSettings, Shipper, unshipped_runs,
+};
 
 use super::open;
+use super::refresh::refresh_all;
 use crate::config::{self, Ship, ShipLevel};
-use crate::display::{escape_control_chars, one_line};
+use crate::display::{counted, escape_control_chars, one_line};
 use crate::duration::parse_duration;
 use crate::log::Log;
 use crate::terminal::{eprint_line, warn};
@@ -38,6 +41,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(600);
 /// The pause after the first failure in a row; each further pause is twice as long.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const MAX_RETRY: Duration = Duration::from_secs(60);
+
+/// How long to wait for another process that ships the store and makes no progress.
+const OTHER_PROCESS: Duration = Duration::from_secs(30);
 
 /// How often the same problem is logged at most.
 const REPEAT_LOG: Duration = Duration::from_secs(600);
@@ -127,6 +133,15 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// Where runs are shipped, for people.
+    fn place(&self) -> String {
+        let level = if self.settings.level == Level::Metadata { ", metadata only" } else { "" };
+        let place = format!("{} (project {}{level})", self.target, self.settings.project);
+        escape_control_chars(&place).into_owned()
+    }
+}
+
 impl Arguments {
     /// What the configuration says, except for what the options say.
     fn plan(&self, data_dir: &DataDir) -> Result<Plan> {
@@ -180,38 +195,78 @@ pub(super) fn run(command: &Command) -> Result<bool> {
             other => other.map(|()| true),
         };
     }
-    drop(open::existing()?);
-    let shipper = Shipper::open(&data_dir, plan.target.clone(), plan.settings)?;
-    let Some(mut shipper) = shipper else {
-        bail!("no runs recorded in {}", data_dir.path().display());
+    let Some(store) = open::existing()? else {
+        let folder = data_dir.path().display().to_string();
+        let folder = escape_control_chars(&folder);
+        writeln!(stdout(), "Nothing to ship: no runs are recorded in {folder}.")?;
+        return Ok(true);
+    };
+    let Some(mut shipper) = open_or_wait(&data_dir, &plan)? else {
+        let place = plan.place();
+        writeln!(
+            stdout(),
+            "Another process ships this store, and has shipped everything to {place}."
+        )?;
+        return Ok(true);
     };
     shipper.connect()?;
+    refresh_all(&store)?;
     let bar = open::progress(0, "shipping");
     let progress = shipper.ship(|batch| bar.inc(batch.records))?;
     bar.finish_and_clear();
-    print(&progress, &plan.target)?;
+    print(&progress, &plan)?;
     Ok(progress.refused.is_empty())
+}
+
+/// Prepares to ship. If another process ships this store, waits until it has shipped everything, and
+/// returns `None`: the last command of a job must not end before.
+fn open_or_wait(data_dir: &DataDir, plan: &Plan) -> Result<Option<Shipper>> {
+    let (mut left, mut progress) = (usize::MAX, Instant::now());
+    loop {
+        match Shipper::open(data_dir, plan.target.clone(), plan.settings.clone()) {
+            Err(FleetError::AlreadyShipping) => {}
+            opened => return Ok(opened?),
+        }
+        let unshipped = unshipped_runs(data_dir, &plan.target, &plan.settings.project)?;
+        if unshipped == 0 {
+            return Ok(None);
+        }
+        if unshipped < left {
+            (left, progress) = (unshipped, Instant::now());
+        }
+        if progress.elapsed() > OTHER_PROCESS {
+            bail!(
+                "another process ships this store, but {left} runs are not shipped after {} s; \
+                 `hook.log` in {} says why",
+                OTHER_PROCESS.as_secs(),
+                data_dir.path().display()
+            );
+        }
+        thread::sleep(POLL_INTERVAL);
+    }
 }
 
 fn is_shipping(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(FleetError::AlreadyShipping))
 }
 
-fn print(progress: &Progress, target: &FleetTarget) -> Result<()> {
+fn print(progress: &Progress, plan: &Plan) -> Result<()> {
     let mut out = stdout().lock();
     for refused in &progress.refused {
         let id = one_line(refused.run_id.as_str(), 80);
         warn(&format!("run {id} was not shipped: {}", escape_control_chars(&refused.why)));
     }
-    let target = target.to_string();
-    let target = escape_control_chars(&target);
-    match progress.batches {
-        0 => writeln!(out, "Nothing new to ship to {target}.")?,
-        _ => writeln!(
-            out,
-            "Shipped {} records of {} run parts to {target}.",
-            progress.records, progress.runs
-        )?,
+    let place = plan.place();
+    match (progress.records, progress.reports, progress.refused.len()) {
+        (0, 0, 0) => writeln!(out, "Nothing new to ship to {place}.")?,
+        (0, 0, refused) => {
+            let refused = counted(refused, "run");
+            writeln!(out, "Shipped nothing to {place}; {refused} refused.")?;
+        }
+        (records, ..) => {
+            let (records, runs) = (counted(records, "record"), counted(progress.runs, "run"));
+            writeln!(out, "Shipped {records} of {runs} to {place}.")?;
+        }
     }
     Ok(out.flush()?)
 }
@@ -277,6 +332,10 @@ impl Follow {
                 if is_quiet && !has_spilled(data_dir) {
                     return Ok((seen, Progress::default()));
                 }
+                // The fleet gets the summaries as they are now.
+                if let Some(store) = Store::open_read_only(data_dir)? {
+                    refresh_all(&store)?;
+                }
                 let progress = shipper.ship(|_| ())?;
                 looked = Instant::now();
                 Ok((Some(version), progress))
@@ -291,7 +350,7 @@ impl Follow {
                     }
                     let pause = if progress.batches > 0 { plan.pause } else { POLL_INTERVAL };
                     if progress.batches > 0 && self.problems.log.is_none() {
-                        print(&Progress { refused: Vec::new(), ..progress }, &plan.target)?;
+                        print(&Progress { refused: Vec::new(), ..progress }, &plan)?;
                     }
                     pause
                 }

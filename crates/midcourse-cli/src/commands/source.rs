@@ -235,7 +235,7 @@ impl Live {
         };
         for changed in runs {
             if run.is_none_or(|run_id| changed.header.run_id() == run_id) {
-                fleet.copy.bring_one(&mut fleet.reader, &changed)?;
+                fleet.copy.bring_if_readable(&mut fleet.reader, &changed)?;
             }
         }
         Ok(())

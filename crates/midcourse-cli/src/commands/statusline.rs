@@ -13,7 +13,7 @@ use clap::Parser as _;
 use midcourse::{DataDir, Mode, RunSummary, Store, StoreError, Timestamp, TrajectoryPayload, now};
 use serde::Deserialize;
 
-use crate::display::{duration, one_line};
+use crate::display::{counted, duration, one_line};
 use crate::run_settings::{LaunchId, RunSettings};
 
 /// Maximum number of characters shown of the last message.
@@ -161,7 +161,7 @@ impl Status {
 
     fn line(&self, now: Timestamp, deadline: Option<Timestamp>, is_shadow: bool) -> String {
         let state = if is_shadow { "recording (shadow)" } else { "recording" };
-        let mut parts = vec![state.to_owned(), count(self.run.calls, "call")];
+        let mut parts = vec![state.to_owned(), counted(self.run.calls, "call")];
         if self.run.errors > 0 {
             parts.push(format!("{} failed", self.run.errors));
         }
@@ -177,9 +177,4 @@ impl Status {
         }
         parts.join(" · ")
     }
-}
-
-fn count(number: u64, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {noun}{plural}")
 }

@@ -83,12 +83,19 @@ pub(super) fn in_order(records: Vec<ChainRecord>, reports: Vec<ChainReport>) -> 
     entries
 }
 
-/// A run from its header in JSON and its level.
-pub(super) fn read_run(header: serde_json::Value, level: &str) -> Result<ReadRun, FleetError> {
-    let header: RunHeader = serde_json::from_value(header)
-        .map_err(|error| FleetError::Server(format!("a header cannot be read: {error}")))?;
-    let level = if level == Level::Full.as_str() { Level::Full } else { Level::Metadata };
+/// A run from a row with its header, and its level in the column after it.
+pub(super) fn read_run(row: &Row, column: usize) -> Result<ReadRun, FleetError> {
+    let header = read_header(row, column)?;
+    let is_full = row.try_get::<_, &str>(column.saturating_add(1))? == Level::Full.as_str();
+    let level = if is_full { Level::Full } else { Level::Metadata };
     Ok(ReadRun { header, level })
+}
+
+/// The header in a column. Writers can ship JSON that Postgres accepts and this crate does not.
+pub(super) fn read_header(row: &Row, column: usize) -> Result<RunHeader, FleetError> {
+    let header: serde_json::Value = row.try_get(column)?;
+    serde_json::from_value(header)
+        .map_err(|error| FleetError::Server(format!("a header cannot be read: {error}")))
 }
 
 pub(super) fn unsigned(row: &Row, column: usize) -> Result<u64, FleetError> {

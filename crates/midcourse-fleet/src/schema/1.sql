@@ -200,6 +200,26 @@ BEGIN
     END;
 END $$;
 
+-- Statistics are of all projects, and the planner's estimates follow from them: a reader could find out
+-- the texts of other projects with EXPLAIN. So there are none of what writers ship, except the days and
+-- the times of starts, which lists need.
+CREATE FUNCTION midcourse.without_statistics(part regclass) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    name name;
+BEGIN
+    FOR name IN SELECT a.attname FROM pg_attribute AS a WHERE a.attrelid = part AND a.attnum > 0
+        AND NOT a.attisdropped AND a.attname NOT IN ('day', 'project', 'run', 'seq', 'started')
+    LOOP
+        EXECUTE format('ALTER TABLE %s ALTER COLUMN %I SET STATISTICS 0', part, name);
+    END LOOP;
+END $$;
+
+DO $$ BEGIN
+    PERFORM midcourse.without_statistics(('midcourse.' || name)::regclass)
+    FROM unnest(ARRAY['runs', 'records', 'reports', 'bodies', 'words']) AS name;
+END $$;
+
 -- The partition of a run that started at this time. A clock that is wrong by years makes no partition
 -- of its own: its runs go to the present day. Runs that started long ago go to the first day of their
 -- month, so that a writer with old runs, or with invented times, makes some hundred partitions at most.
@@ -219,16 +239,27 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     name text;
     part text;
+    other name;
 BEGIN
     FOREACH name IN ARRAY ARRAY['records', 'bodies', 'reports', 'words'] LOOP
         part := name || to_char(wanted, '_YYYYMMDD');
         EXECUTE format('CREATE TABLE midcourse.%I (LIKE midcourse.%I INCLUDING DEFAULTS '
             'INCLUDING CONSTRAINTS INCLUDING STORAGE INCLUDING COMPRESSION)', part, name);
         EXECUTE format('ALTER TABLE midcourse.%I ATTACH PARTITION midcourse.%I '
-            'FOR VALUES FROM (%L) TO (%L)', name, part, wanted, wanted + 1);
+            'FOR VALUES FROM (%L) TO (%L)', name, part,
+            to_char(wanted, 'YYYY-MM-DD'), to_char(wanted + 1, 'YYYY-MM-DD'));
+        PERFORM midcourse.without_statistics(format('midcourse.%I', part)::regclass);
         -- Without a policy: whoever has been granted all tables of the schema still reads runs only
         -- through the tables above, which have policies.
         EXECUTE format('ALTER TABLE midcourse.%I ENABLE ROW LEVEL SECURITY', part);
+        -- Default privileges of the database may have given others rights, such as to create triggers.
+        EXECUTE format('REVOKE ALL ON midcourse.%I FROM PUBLIC', part);
+        FOR other IN SELECT DISTINCT r.rolname FROM pg_class AS c, aclexplode(c.relacl) AS a
+            JOIN pg_roles AS r ON r.oid = a.grantee
+            WHERE c.oid = format('midcourse.%I', part)::regclass AND a.grantee <> c.relowner
+        LOOP
+            EXECUTE format('REVOKE ALL ON midcourse.%I FROM %I', part, other);
+        END LOOP;
     END LOOP;
     INSERT INTO midcourse.days VALUES (wanted);
 END $$;
@@ -319,7 +350,9 @@ END $$;
 CREATE FUNCTION midcourse.ship(in_project text, in_store text)
 RETURNS TABLE (run_id text, status text, records bigint, reports bigint, link bytea,
     project integer, run bigint)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET work_mem = '32MB' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET work_mem = '32MB'
+-- The session may have set another one, in which it would write the days of partitions.
+SET datestyle = 'ISO, YMD' AS $$
 #variable_conflict use_column
 DECLARE
     in_p integer;
@@ -353,6 +386,11 @@ BEGIN
         FROM pg_temp.staged_runs AS s) THEN
         RAISE integrity_constraint_violation USING MESSAGE =
             'a batch has two parts of a run, two runs with a number, or more than 5000 runs';
+    END IF;
+    -- Nobody would see such a run, but its id would be taken.
+    IF EXISTS (SELECT FROM pg_temp.staged_runs AS s
+        WHERE s.from_records = 0 AND s.from_reports = 0 AND s.records = 0 AND s.reports = 0) THEN
+        RAISE integrity_constraint_violation USING MESSAGE = 'a batch has a run without records';
     END IF;
 
     -- Most small batches begin no run.
@@ -410,6 +448,15 @@ BEGIN
         OR (midcourse.number(s.header, 'summary', 'started') >= 0
             AND midcourse.number(s.header, 'summary', 'latest') >= 0
             AND jsonb_typeof(s.header #> '{summary,host}') = 'string') IS NOT TRUE
+        -- Sums over many runs must not overflow.
+        OR EXISTS (SELECT FROM unnest(ARRAY['started', 'latest', 'ended', 'calls', 'errors', 'deliveries',
+                'shadow_deliveries', 'cleared', 'ignored', 'cost']) AS name
+            WHERE abs(midcourse.number(s.header, 'summary', name)) > 1000000000000000)
+        OR EXISTS (SELECT FROM unnest(ARRAY['input_tokens', 'output_tokens', 'cache_creation_input_tokens',
+                'cache_read_input_tokens']) AS name
+            WHERE abs(midcourse.number(s.header, 'summary', 'tokens', name)) > 1000000000000000)
+        OR NOT coalesce(midcourse.number(s.header, 'depth'), 0) BETWEEN 0 AND 1000000
+        OR NOT coalesce(midcourse.number(s.header, 'open_calls'), 0) BETWEEN 0 AND 1000000000000000
         OR octet_length(s.header::text) > 1048576) LIMIT 1;
     IF found_bad IS NOT NULL THEN
         RAISE integrity_constraint_violation USING MESSAGE =
@@ -426,6 +473,23 @@ BEGIN
             OR length(s.zstd) > 67108864) THEN
         RAISE integrity_constraint_violation USING MESSAGE =
             'a record or report is not valid, or larger than 64 MiB';
+    END IF;
+    -- A search reads the words of all runs.
+    IF EXISTS (SELECT FROM pg_temp.staged_runs AS s WHERE array_ndims(s.words) > 1
+            OR array_ndims(s.buckets) > 1 OR cardinality(s.buckets) <> cardinality(s.words)) THEN
+        RAISE integrity_constraint_violation USING MESSAGE = 'the words of a run are not valid';
+    END IF;
+    -- Few records have several long texts. Together they are read into memory.
+    IF EXISTS (SELECT FROM pg_temp.staged_records AS s WHERE cardinality(s.keys) > 1) AND EXISTS (
+        SELECT FROM (SELECT s.n, s.seq, k.key, k.pointer FROM pg_temp.staged_records AS s,
+                unnest(s.keys, s.pointers) AS k (key, pointer) WHERE cardinality(s.keys) > 1) AS r
+            LEFT JOIN (SELECT DISTINCT b.n, b.key, b.length FROM pg_temp.staged_bodies AS b) AS b
+            USING (n, key)
+        GROUP BY n, seq
+        HAVING count(b.length) <> count(*) OR count(DISTINCT r.pointer) <> count(*)
+            OR sum(b.length) > 268435456) THEN
+        RAISE integrity_constraint_violation USING MESSAGE =
+            'the long texts of a record are not in its part, or are larger than 256 MiB together';
     END IF;
     IF EXISTS (SELECT FROM pg_temp.staged_bodies AS b
         WHERE NOT b.length BETWEEN 0 AND 67108864 OR length(b.zstd) > 67108864
@@ -506,7 +570,7 @@ CREATE FUNCTION midcourse.runs_with(in_project integer, wanted integer[], before
 RETURNS TABLE (day date, run bigint, buckets bigint)
 -- The planner does not know that reading the words of every part is slow.
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_hashagg = off SET jit = off AS $$
+SET enable_seqscan = off SET enable_hashagg = off SET jit = off SET datestyle = 'ISO, YMD' AS $$
 #variable_conflict use_column
 DECLARE
     this date;

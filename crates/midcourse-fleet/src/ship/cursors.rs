@@ -70,14 +70,20 @@ impl Cursors {
         data_dir: &DataDir,
         place: &str,
     ) -> Result<Option<String>, FleetError> {
-        let file = file(data_dir, place);
-        if !file.is_file() {
-            return Ok(None);
-        }
-        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
-        let connection = Connection::open_with_flags(file, flags).map_err(StoreError::from)?;
+        let Some(connection) = open_existing(&file(data_dir, place))? else { return Ok(None) };
         let found = connection.query_row("SELECT store FROM meta", [], |row| row.get(0));
         Ok(found.optional().map_err(StoreError::from)?)
+    }
+
+    /// The positions of a store that another process may be shipping. Empty if it was not shipped.
+    pub(super) fn find_positions(
+        data_dir: &DataDir,
+        place: &str,
+    ) -> Result<HashMap<RunId, ChainPosition>, FleetError> {
+        match open_existing(&file(data_dir, place))? {
+            Some(connection) => Ok(read(&connection).map_err(StoreError::from)?),
+            None => Ok(HashMap::new()),
+        }
     }
 
     /// A random id of this store.
@@ -135,6 +141,16 @@ impl Cursors {
 }
 
 /// The file with the cursors for a place.
+/// Opens the database of a file for reading; `None` if there is none.
+fn open_existing(file: &Path) -> Result<Option<Connection>, FleetError> {
+    if !file.is_file() {
+        return Ok(None);
+    }
+    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let connection = Connection::open_with_flags(file, flags).map_err(StoreError::from)?;
+    Ok(Some(connection))
+}
+
 fn file(data_dir: &DataDir, place: &str) -> PathBuf {
     let name = blake3::hash(place.as_bytes()).to_hex();
     data_dir.path().join(FOLDER).join(format!("{}.db", name.get(..16).unwrap_or_default()))

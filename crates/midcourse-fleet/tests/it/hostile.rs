@@ -184,6 +184,15 @@ fn records_that_a_hostile_writer_ships_harm_only_their_run() {
         }
     }
     println!("{taken} of {n} were taken");
+    // Two records of one fact, which no store has.
+    let words = words(&["message", "of", "honest", "0"]);
+    let twice = Staged { seqs: vec![], words, ..Staged::new("twice", 0, 2) };
+    let start = "'{\"kind\":\"tool_started\",\"x\":\"message of honest 0\"}'";
+    let rows = [0, 1].map(|seq| {
+        record(0, seq, &link("twice", seq + 1), start)
+            .replace("'turn_started', NULL", "'tool_started', 'call'::bytea")
+    });
+    ship(&mut writer, &(twice.sql() + &rows.concat())).unwrap();
     let mut reader = FleetReader::open(fleet.target("reader"), Some("p")).unwrap();
     let honest = RunId::from("honest");
     let mut copy = LocalCopy::new().unwrap();

@@ -18,6 +18,7 @@ mod proxy;
 #[cfg(feature = "archive")]
 mod random_store;
 mod readers;
+mod refused;
 mod runs;
 mod security;
 mod sessions;

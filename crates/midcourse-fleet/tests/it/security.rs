@@ -183,7 +183,6 @@ fn what_was_shipped_stays_as_it_is() {
     let good = || Staged::new("run", 4, 7);
     let moved = [
         Staged::new("run", 0, 4),
-        Staged::new("run", 0, 0),
         Staged::new("run", 3, 5),
         Staged::new("run", 5, 7),
         Staged { from_link: link("other", 4), ..good() },
@@ -303,6 +302,7 @@ fn a_hostile_header_harms_no_other_run() {
     machine.shipper(&fleet, Level::Full).ship(|_| ()).unwrap();
     let mut writer = fleet.client("writer");
     writer.query("SELECT midcourse.ship('p', 's')", &[]).unwrap();
+    let nested = format!("{{\"x\": {}1{}}}", "[".repeat(200), "]".repeat(200));
     let fields = [
         r#"{"started": 99999999999999999999}"#,
         r#"{"started": -1}"#,
@@ -328,6 +328,12 @@ fn a_hostile_header_harms_no_other_run() {
         r#"{"findings": {"patterns": {"doom_loop": -1}}}"#,
         r#"{"parent_run_id": "honest"}"#,
         r#"{"parent_run_id": 7}"#,
+        // JSON that Postgres accepts and other parsers do not.
+        r#"{"x": 1e400}"#,
+        nested.as_str(),
+        r#"{"calls": 9223372036854775807}"#,
+        r#"{"shadow_deliveries": 9223372036854775807, "deliveries": 1}"#,
+        r#"{"latest": 9223372036854775807}"#,
     ];
     for (n, fields) in fields.iter().enumerate() {
         let run = format!("hostile{n}");

@@ -11,7 +11,7 @@ use super::label_verdicts::{Expected, LabelResult};
 use super::labels::EvaluatedRun;
 use crate::commands::columns;
 use crate::commands::stats::{Share, format_share, percent, share_of};
-use crate::display::one_line;
+use crate::display::{counted, one_line};
 
 /// The row for missing messages of which the person did not say what they should be about.
 const ANY_CAUSE: &str = "any";
@@ -174,9 +174,4 @@ impl LabelScore {
             "unlabelled": self.unlabelled, "causes": causes.collect::<Vec<_>>(),
         })
     }
-}
-
-fn counted(count: usize, noun: &str) -> String {
-    let end = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{end}")
 }

@@ -160,7 +160,7 @@ fn without_session(request: &Request) -> Response {
     }
     let path = request.uri().path_and_query().map_or("/", PathAndQuery::as_str);
     if is_from_other_site(request.headers()) {
-        return pages::again(path);
+        return pages::again(local(path));
     }
     match path {
         "/" => Redirect::to("/sign-in").into_response(),
@@ -205,7 +205,7 @@ async fn show_form(
         Who::Person(..) => Redirect::to(local(&next)).into_response(),
         Who::Nobody if is_from_other_site(request.headers()) => {
             let path = request.uri().path_and_query().map_or("/", PathAndQuery::as_str);
-            pages::again(path)
+            pages::again(local(path))
         }
         Who::Nobody => pages::sign_in(local(&next), None),
         Who::Unknown => pages::unavailable(),

@@ -8,7 +8,7 @@ use midcourse::{RunSummary, Store};
 use crate::commands::list::outcome;
 use crate::commands::open;
 use crate::commands::screen::Screen;
-use crate::display::{duration, local_time, one_line};
+use crate::display::{counted, duration, local_time, one_line};
 
 /// How many subagents are named. Further ones are only counted.
 const MAX_CHILDREN: usize = 10;
@@ -71,9 +71,4 @@ fn messages(run: &RunSummary) -> String {
         ),
     };
     format!("{}{shadow}{outcomes}", run.deliveries)
-}
-
-fn counted(count: u64, noun: &str) -> String {
-    let end = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{end}")
 }

@@ -10,7 +10,7 @@ use postgres::{Row, Transaction};
 
 use crate::error::FleetError;
 use crate::reader::ReadRun;
-use crate::reader::rows::{read_run, unsigned};
+use crate::reader::rows::{read_header, read_run, unsigned};
 
 /// How many levels of child runs are followed.
 const MAX_LEVELS: usize = 64;
@@ -236,7 +236,7 @@ pub(super) fn family(
         &[&project, &run_id.as_str()],
     )?;
     for row in &found {
-        family.push(read_run(row.get(0), row.get(1))?);
+        family.push(read_run(row, 0)?);
     }
     let mut parents: Vec<String> =
         family.iter().map(|run| run.header.run_id().as_str().to_owned()).collect();
@@ -254,7 +254,7 @@ pub(super) fn family(
         )?;
         parents.clear();
         for row in &rows {
-            let Ok(child) = read_run(row.get(0), row.get(1)) else { continue };
+            let Ok(child) = read_run(row, 0) else { continue };
             parents.push(child.header.run_id().as_str().to_owned());
             family.push(child);
         }
@@ -273,7 +273,7 @@ pub(super) fn runs_between(
          AND latest >= $2 AND started < $3 ORDER BY started DESC, run DESC",
         &[&project, &milliseconds(since), &milliseconds(until)],
     )?;
-    Ok(rows.iter().filter_map(|row| read_run(row.get(0), row.get(1)).ok()).collect())
+    Ok(rows.iter().filter_map(|row| read_run(row, 0).ok()).collect())
 }
 
 /// The headers that can be read. A writer can ship a header that no release understands; that must not
@@ -283,7 +283,7 @@ fn readable(rows: &[Row]) -> Vec<RunHeader> {
 }
 
 fn header(row: &Row) -> Option<RunHeader> {
-    Some(read_run(row.get(0), "full").ok()?.header)
+    read_header(row, 0).ok()
 }
 
 fn milliseconds(at: Timestamp) -> i64 {

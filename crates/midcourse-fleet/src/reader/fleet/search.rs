@@ -183,7 +183,9 @@ fn candidates(
         let rows = transaction.query(&limited, &parameters)?;
         let mut texts: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();
         for row in &rows {
-            texts.entry(chains::date(row.try_get(16)?)).or_default().extend(keys(row)?);
+            // Of a record that cannot be read, the run is taken.
+            let keys = keys(row).unwrap_or_default();
+            texts.entry(chains::date(row.try_get(16)?)).or_default().extend(keys);
         }
         Ok((rows, chains::bodies(transaction, project, texts)?))
     })?;

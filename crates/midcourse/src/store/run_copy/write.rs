@@ -146,7 +146,8 @@ fn insert_record(connection: &Connection, run: i64, it: &ChainRecord) -> Result<
             it.payload,
             it.link.as_bytes(),
             it.failed,
-        ])?;
+        ])
+        .map_err(copied)?;
     let row = connection.last_insert_rowid();
     for body in &it.bodies {
         let length = usize::try_from(body.length).unwrap_or(usize::MAX);
@@ -173,8 +174,17 @@ fn insert_report(connection: &Connection, run: i64, it: &ChainReport) -> Result<
             it.hash,
             it.zstd,
             it.link.as_bytes(),
-        ])?;
+        ])
+        .map_err(copied)?;
     Ok(())
+}
+
+/// The error of an entry that no store has written: two records with one fact, for example.
+fn copied(error: rusqlite::Error) -> StoreError {
+    match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::ConstraintViolation) => StoreError::Damaged(error.to_string()),
+        _ => error.into(),
+    }
 }
 
 fn signed(number: u64) -> i64 {
