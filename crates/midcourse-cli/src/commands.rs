@@ -330,6 +330,9 @@ pub(crate) fn run() -> ExitCode {
         Command::Completions(arguments) => completions::run(&arguments).map(success),
         Command::Man(arguments) => man::run(&arguments).map(success),
     };
+    // Threads of a server may still hold copies of runs.
+    #[cfg(feature = "fleet")]
+    midcourse_fleet::remove_copies();
     match result {
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,

@@ -26,9 +26,15 @@ pub enum FleetError {
     /// A name that a role or a project cannot have, or a role that does not exist.
     #[error("{0}")]
     Name(String),
-    /// The server refused the password, or the role may not do this.
+    /// The server refused the password, or there is none.
+    #[error("the fleet's Postgres denied access: {0}")]
+    Password(String),
+    /// The role may not do this.
     #[error("the fleet's Postgres denied access: {0}")]
     Refused(String),
+    /// The role may read several projects, and none was chosen.
+    #[error("this role may read several projects: {0}")]
+    Ambiguous(String),
     /// There is no schema of midcourse in the database, or one of another release.
     #[error("{0}")]
     Schema(String),
@@ -55,8 +61,8 @@ impl FleetError {
                  PGPASSWORD, a password file or the service entry"
             }
             Self::Unreachable(_) => {
-                "check the address, the network and whether Postgres is running; nothing is lost, \
-                 and the next try goes on where this one stopped"
+                "check the address, the network and whether Postgres is running; what is not shipped \
+                 yet stays in the store of this machine"
             }
             Self::Exhausted(_) => {
                 "free disk space or connections of the Postgres server; nothing is lost, and the next \
@@ -76,10 +82,16 @@ impl FleetError {
                 "project names have up to 64 of a-z, 0-9, `.`, `_` and `-`; roles are those of \
                  Postgres"
             }
-            Self::Refused(_) => {
-                "check the user name and the password; the owner of the fleet gives access with \
-                 `midcourse fleet grant`; `grant --create` needs a role that may create roles"
+            Self::Password(_) => {
+                "check the user name; put the line HOST:PORT:DATABASE:USER:PASSWORD into ~/.pgpass \
+                 (mode 600), or set PGPASSWORD"
             }
+            Self::Refused(_) => {
+                "a writer may only ship, and a reader only read; the owner of the fleet gives access \
+                 with `midcourse fleet grant`, and does the rest (`grant --create` needs a role that \
+                 may create roles)"
+            }
+            Self::Ambiguous(_) => "choose one of them with `--fleet-project NAME`",
             Self::Schema(_) => {
                 "the owner of the fleet runs `midcourse fleet init` once, and `midcourse fleet \
                  migrate` after an upgrade of midcourse"
@@ -132,7 +144,7 @@ impl From<postgres::Error> for FleetError {
             return match text {
                 text if text.contains("error serializing") => Self::Data(text),
                 text if is_conversion(&text) => Self::Server(text),
-                text if text.contains("password missing") => Self::Refused(NO_PASSWORD.to_owned()),
+                text if text.contains("password missing") => Self::Password(NO_PASSWORD.to_owned()),
                 text => Self::Unreachable(text),
             };
         };
@@ -144,7 +156,7 @@ impl From<postgres::Error> for FleetError {
             _ if is_in(&UNREACHABLE_CLASSES) => Self::Unreachable(text),
             _ if is_in(&EXHAUSTED_CLASSES) => Self::Exhausted(text),
             "42501" => Self::Refused(text),
-            _ if code.starts_with("28") => Self::Refused(text),
+            _ if code.starts_with("28") => Self::Password(text),
             "3F000" | "42P01" | "42883" | "42703" => {
                 Self::Schema(format!("the database is not a fleet of this release: {text}"))
             }

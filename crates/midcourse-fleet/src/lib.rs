@@ -5,6 +5,7 @@
 
 #[cfg(feature = "archive")]
 pub mod archive;
+mod copy_folder;
 mod error;
 mod follower;
 mod heads;
@@ -15,6 +16,7 @@ mod ship;
 mod target;
 mod words;
 
+pub use copy_folder::remove_copies;
 pub use error::FleetError;
 pub use follower::{Changed, Follower};
 pub use heads::{ShippedHeads, shipped_heads};

@@ -6,16 +6,15 @@
 
 use std::collections::HashMap;
 
-use midcourse::{
-    ChainError, ChainLimit, ChainPart, ChainPosition, DataDir, Durability, Finding, RunId,
-    SearchFilter, SearchHit, SearchIndex, Store, StoreError, StoreSettings, Timestamp,
-};
-use tempfile::TempDir;
-
+use crate::copy_folder::CopyFolder;
 use crate::error::FleetError;
 use crate::reader::{ReadRun, RunReader};
 use crate::ship::Level;
 use crate::words::{Candidates, Words};
+use midcourse::{
+    ChainError, ChainLimit, ChainPart, ChainPosition, DataDir, Durability, Finding, RunId,
+    SearchFilter, SearchHit, SearchIndex, Store, StoreError, StoreSettings, Timestamp,
+};
 
 /// How much of a run is read at once.
 const PART: ChainLimit = ChainLimit { entries: 5_000, bytes: 16 * 1024 * 1024 };
@@ -29,7 +28,7 @@ pub struct LocalCopy {
     /// What could not be copied.
     unreadable: Vec<Finding>,
     /// Removed on drop, after the store is closed.
-    _folder: TempDir,
+    _folder: CopyFolder,
 }
 
 /// A run that a search may find.
@@ -47,13 +46,13 @@ struct Copied {
     /// The last link of the copy. It differs from that of the original if the texts were not shipped,
     /// because the hashes are then those of what is left.
     link: midcourse::Link,
+    level: Level,
 }
 
 impl LocalCopy {
     /// An empty copy.
     pub fn new() -> Result<Self, FleetError> {
-        let folder = tempfile::Builder::new().prefix("midcourse-").tempdir();
-        let folder = folder.map_err(StoreError::from)?;
+        let folder = CopyFolder::new().map_err(StoreError::from)?;
         let data_dir = DataDir::at(folder.path().join("copy"));
         let settings = StoreSettings { durability: Durability::Normal, ..StoreSettings::default() };
         let store = Store::open(&data_dir, settings)?;
@@ -179,6 +178,11 @@ impl LocalCopy {
         Ok(is_changed)
     }
 
+    /// Whether a run that is copied was shipped without its texts.
+    pub fn is_metadata(&self, run_id: &RunId) -> bool {
+        self.copied.get(run_id).is_some_and(|copied| copied.level == Level::Metadata)
+    }
+
     /// The number of runs that are copied.
     pub fn run_count(&self) -> usize {
         self.copied.len()
@@ -202,11 +206,11 @@ impl LocalCopy {
     ) -> Result<(), FleetError> {
         let run_id = run.header.run_id();
         let start = ChainPosition::start(run_id);
-        let mut at = self
-            .copied
-            .get(run_id)
-            .copied()
-            .unwrap_or(Copied { original: start, link: start.link });
+        let mut at = self.copied.get(run_id).copied().unwrap_or(Copied {
+            original: start,
+            link: start.link,
+            level: run.level,
+        });
         if at.original == run.header.end() && self.copied.contains_key(run_id) {
             return Ok(());
         }

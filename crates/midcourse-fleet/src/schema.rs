@@ -266,6 +266,22 @@ pub fn drop_day(
     Ok(true)
 }
 
+/// A run and all runs below it, with their days. The parameters are the project and the run.
+const FAMILY: &str = "WITH RECURSIVE family AS (SELECT r.run, r.run_id, r.day, r.project \
+     FROM midcourse.runs AS r JOIN midcourse.projects AS p ON p.project = r.project \
+     WHERE p.name = $1 AND r.run_id = $2 UNION SELECT r.run, r.run_id, r.day, r.project \
+     FROM midcourse.runs AS r JOIN family AS f ON r.project = f.project \
+     AND r.parent_run_id = f.run_id) SELECT run, day::text FROM family";
+
+/// How many runs [`delete_run`] would remove.
+pub fn count_family(client: &mut Client, project: &str, run_id: &str) -> Result<u64, FleetError> {
+    if project.contains('\0') || run_id.contains('\0') {
+        return Ok(0);
+    }
+    let rows = client.query(FAMILY, &[&project, &run_id])?;
+    Ok(u64::try_from(rows.len()).unwrap_or(u64::MAX))
+}
+
 /// Removes a run and the runs that it started, with everything that was shipped of them. They can be
 /// shipped again. Returns how many runs were removed.
 pub fn delete_run(client: &mut Client, project: &str, run_id: &str) -> Result<u64, FleetError> {
@@ -274,13 +290,7 @@ pub fn delete_run(client: &mut Client, project: &str, run_id: &str) -> Result<u6
     }
     let mut transaction = client.transaction()?;
     transaction.batch_execute(LOCK_TIMEOUT)?;
-    let rows = transaction.query(
-        "WITH RECURSIVE family AS (SELECT r.run, r.run_id, r.day, r.project FROM midcourse.runs AS r \
-         JOIN midcourse.projects AS p ON p.project = r.project WHERE p.name = $1 AND r.run_id = $2 \
-         UNION SELECT r.run, r.run_id, r.day, r.project FROM midcourse.runs AS r JOIN family AS f \
-         ON r.project = f.project AND r.parent_run_id = f.run_id) SELECT run, day::text FROM family",
-        &[&project, &run_id],
-    )?;
+    let rows = transaction.query(FAMILY, &[&project, &run_id])?;
     // Waits until no shipper adds to one of the runs, or refers to one of their long texts.
     let runs: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
     let lock = "SELECT FROM midcourse.runs WHERE run = ANY ($1) ORDER BY run FOR UPDATE";

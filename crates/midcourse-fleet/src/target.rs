@@ -209,6 +209,15 @@ impl fmt::Debug for FleetTarget {
 
 fn from_url(text: &str, extra: &mut Extra) -> Result<Config, FleetError> {
     let invalid = |why: &str| FleetError::Target(format!("invalid address of a fleet: {why}"));
+    if !FleetTarget::is_address(text) {
+        return Err(invalid("it does not begin with postgres:// or service="));
+    }
+    if text.contains('#') {
+        return Err(invalid(
+            "only `verify --against` takes #PROJECT; elsewhere, name the project with --project or \
+             --fleet-project",
+        ));
+    }
     let (address, query) = text.split_once('?').unwrap_or((text, ""));
     let known: Vec<&str> = query
         .split('&')
@@ -224,9 +233,10 @@ fn from_url(text: &str, extra: &mut Extra) -> Result<Config, FleetError> {
     } else {
         format!("{address}?{}", known.join("&"))
     };
-    let config: Config = address
-        .parse()
-        .map_err(|_| invalid("write postgres://USER@HOST/DATABASE, with known parameters only"))?;
+    let config: Config = address.parse().map_err(|_| match known.is_empty() {
+        true => invalid("it cannot be read"),
+        false => invalid("it has a parameter that is not known, or an invalid value"),
+    })?;
     if config.get_password().is_some() {
         return Err(FleetError::Target(
             "the address has a password, which other users of this machine can see; set \

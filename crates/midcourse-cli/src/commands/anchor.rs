@@ -98,7 +98,11 @@ fn from_fleet(place: &str, store: &Store) -> Result<HashMap<RunId, Vec<Head>>> {
     for head in shipped.heads {
         heads.entry(head.run_id.clone()).or_default().push(head);
     }
-    ensure!(!heads.is_empty(), "nothing of this machine was shipped to {target}");
+    ensure!(
+        !heads.is_empty(),
+        "{target} has no runs of this machine in the project {}, or this role has no access to it",
+        project.unwrap_or("default")
+    );
     Ok(heads)
 }
 

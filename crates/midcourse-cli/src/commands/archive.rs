@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::open;
 use super::source::StoreArguments;
-use crate::display::{escape_control_chars, json_line};
+use crate::display::{counted, escape_control_chars, json_line};
 use crate::duration::parse_age;
 use crate::terminal::warn;
 use selection::{ArchivedEnds, Selection, select};
@@ -169,24 +169,40 @@ fn print(
     match written {
         Some((manifest, bytes)) => {
             let size = size(bytes);
-            writeln!(out, "Archived {runs} runs, {records} records ({size}) in {to}: {manifest}")?;
+            let (runs, records) = (counted(runs, "run"), counted(records, "record"));
+            writeln!(out, "Archived {runs}, {records} ({size}) in {to}: {manifest}")?;
         }
         None if runs > 0 => {
-            writeln!(out, "{runs} runs, {records} records would be archived in {to}.")?;
+            let (runs, records) = (counted(runs, "run"), counted(records, "record"));
+            writeln!(out, "{runs}, {records} would be archived in {to}.")?;
         }
         None => writeln!(out, "No runs are to be archived.")?,
     }
     if archived > 0 {
-        writeln!(out, "{archived} runs are in the archive already.")?;
+        let verb = if archived == 1 { "is" } else { "are" };
+        writeln!(out, "{} {verb} in the archive already.", counted(archived, "run"))?;
     }
     let problems = selection.damaged.len();
     if problems > 0 {
-        let next = "run `midcourse verify` for details, and `midcourse repair`";
-        writeln!(out, "{problems} runs were not archived; {next}.")?;
+        let next = match arguments.store.is_fleet() {
+            true => "see above",
+            false => "run `midcourse verify` for details, and `midcourse repair`",
+        };
+        let verb = if problems == 1 { "was" } else { "were" };
+        writeln!(out, "{} {verb} not archived; {next}.", counted(problems, "run"))?;
     } else if !arguments.dry_run && runs.saturating_add(archived) > 0 {
-        let command = if arguments.store.is_fleet() { "fleet prune ADDRESS" } else { "prune" };
-        let prune = format!("midcourse {command} --older-than {}", arguments.older_than.text);
-        writeln!(out, "They are still in the store; `{prune}` removes them.")?;
+        let age = &arguments.older_than.text;
+        match arguments.store.is_fleet() {
+            true => writeln!(
+                out,
+                "They are still in the fleet; `midcourse fleet prune ADDRESS --older-than {age}` drops \
+                 old days of all projects."
+            )?,
+            false => writeln!(
+                out,
+                "They are still in the store; `midcourse prune --older-than {age}` removes them."
+            )?,
+        }
     }
     Ok(())
 }

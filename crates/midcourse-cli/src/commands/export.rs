@@ -95,7 +95,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     }
     let mut damaged = HashSet::new();
     for run in &runs {
-        let findings = store.verify_run(&run.run_id)?;
+        let findings = found.verify_run(&run.run_id)?;
         if let Some(finding) = findings.first() {
             anyhow::ensure!(
                 arguments.damaged,

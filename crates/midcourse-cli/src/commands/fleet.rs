@@ -8,11 +8,11 @@ use clap::Subcommand;
 use indicatif::DecimalBytes;
 use midcourse::{Timestamp, now};
 use midcourse_fleet::schema::{self, Access, Day, SCHEMA_VERSION};
-use midcourse_fleet::{Client, FleetReader, FleetTarget, LocalCopy, RunReader as _};
+use midcourse_fleet::{Client, FleetReader, FleetTarget, Level, LocalCopy, RunReader as _};
 use serde_json::json;
 
 use super::open;
-use crate::display::{escape_control_chars, one_line};
+use crate::display::{counted, escape_control_chars, one_line};
 use crate::duration::parse_age;
 
 /// How many runs of a fleet are copied before the copies are removed.
@@ -85,7 +85,7 @@ struct GrantArguments {
     #[arg(long, value_name = "ROLE", required_unless_present = "reader")]
     writer: Option<String>,
     /// Let this role of Postgres read runs.
-    #[arg(long, value_name = "ROLE")]
+    #[arg(long, value_name = "ROLE", required_unless_present = "writer")]
     reader: Option<String>,
     /// Create the role if there is none, and print its password.
     #[arg(long)]
@@ -134,7 +134,7 @@ struct DeleteArguments {
     project: String,
     /// The whole id of the run.
     run: String,
-    /// Delete; without this, nothing is changed.
+    /// Delete; without this, only show what would be deleted.
     #[arg(long)]
     yes: bool,
 }
@@ -144,7 +144,7 @@ struct VerifyArguments {
     #[command(flatten)]
     address: Address,
     /// Check this project; by default the only one that you may read.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, alias = "fleet-project", value_name = "NAME")]
     project: Option<String>,
     /// Print JSON lines: the problems, then a summary.
     #[arg(long)]
@@ -220,6 +220,8 @@ fn grant(arguments: &GrantArguments) -> Result<()> {
         writeln!(out, "{role} may {may} {project}.")?;
         if let Some(password) = granted.password {
             writeln!(out, "Created the role {role}. Its password is not shown again: {password}")?;
+        } else if arguments.create {
+            writeln!(out, "The role {role} existed; its password is unchanged.")?;
         }
     }
     Ok(())
@@ -281,11 +283,14 @@ fn prune(arguments: &PruneArguments) -> Result<()> {
         )?;
     }
     match (arguments.yes, dropped) {
-        (_, 0) => writeln!(out, "Nothing to drop: every day has a record that is newer.")?,
-        (true, _) => writeln!(out, "Dropped {dropped} days, {}.", DecimalBytes(bytes))?,
+        (_, 0) => writeln!(out, "Nothing to drop: no day has only older records.")?,
+        (true, _) => {
+            writeln!(out, "Dropped {}, {}.", counted(dropped, "day"), DecimalBytes(bytes))?;
+        }
         (false, _) => writeln!(
             out,
-            "{dropped} days would be dropped, {}; add --yes to drop them.",
+            "{} would be dropped, {}; add --yes to drop them.",
+            counted(dropped, "day"),
             DecimalBytes(bytes)
         )?,
     }
@@ -294,13 +299,19 @@ fn prune(arguments: &PruneArguments) -> Result<()> {
 
 fn delete(arguments: &DeleteArguments) -> Result<()> {
     let mut client = arguments.address.connect()?;
-    if !arguments.yes {
-        bail!("nothing was deleted; add --yes to delete the run and its child runs");
-    }
-    let run = one_line(&arguments.run, 80);
-    match schema::delete_run(&mut client, &arguments.project, &arguments.run)? {
-        0 => bail!("there is no run `{run}` in this project"),
-        count => writeln!(stdout(), "Deleted {count} runs.")?,
+    let (run, project) = (one_line(&arguments.run, 80), one_line(&arguments.project, 80));
+    let count = match arguments.yes {
+        true => schema::delete_run(&mut client, &arguments.project, &arguments.run)?,
+        false => schema::count_family(&mut client, &arguments.project, &arguments.run)?,
+    };
+    let runs = counted(count, "run");
+    match (count, arguments.yes) {
+        (0, _) => bail!("there is no run `{run}` in the project `{project}`"),
+        (_, true) => writeln!(stdout(), "Deleted {runs}.")?,
+        (_, false) => writeln!(
+            stdout(),
+            "{runs} would be deleted: {run} and its child runs; add --yes to delete them."
+        )?,
     }
     Ok(())
 }
@@ -317,7 +328,11 @@ fn verify(arguments: &VerifyArguments) -> Result<bool> {
         let (mut copy, mut findings) = (LocalCopy::new()?, Vec::new());
         for run in runs {
             copy.bring_if_readable(&mut reader, run)?;
-            for finding in copy.store().verify_run(run.header.run_id())? {
+            let findings_of_run = match run.level {
+                Level::Full => copy.store().verify_run(run.header.run_id())?,
+                Level::Metadata => Vec::new(),
+            };
+            for finding in findings_of_run {
                 // A child run is copied without its parent here.
                 if !finding.description.starts_with("its parent run") {
                     findings.push(finding);
@@ -341,14 +356,20 @@ fn verify(arguments: &VerifyArguments) -> Result<bool> {
     }
     bar.finish_and_clear();
     let runs = all.len();
-    match arguments.json {
-        true => {
-            let line = json!({"type": "summary", "runs": runs, "records": records,
-                              "problems": problems});
-            writeln!(out, "{line}")?;
-        }
-        false if problems == 0 => writeln!(out, "{runs} runs, {records} records: no problems.")?,
-        false => writeln!(out, "{runs} runs, {records} records: {problems} problems.")?,
+    // Their hashes cover the texts, which stayed on the machine.
+    let unchecked = all.iter().filter(|run| run.level == Level::Metadata).count();
+    if arguments.json {
+        let line = json!({"type": "summary", "runs": runs, "records": records,
+                          "problems": problems, "metadata_runs": unchecked});
+        writeln!(out, "{line}")?;
+        return Ok(problems == 0);
     }
+    let found = if problems == 0 { "no problems".to_owned() } else { counted(problems, "problem") };
+    write!(out, "{}, {}: {found}.", counted(runs, "run"), counted(records, "record"))?;
+    if unchecked > 0 {
+        let unchecked = counted(unchecked, "run");
+        write!(out, " The hashes of {unchecked} that came as metadata cannot be checked.")?;
+    }
+    writeln!(out)?;
     Ok(problems == 0)
 }

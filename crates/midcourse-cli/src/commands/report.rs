@@ -95,12 +95,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     } else if let Some(file) = &arguments.html {
         drop(out);
         html::write(store, &report, file.as_deref())?;
-        return open::report_damage(&store.verify_run(&run_id)?);
+        return open::report_damage(&source.verify_run(&run_id)?);
     } else {
         text::print(&mut out, &report, &layout())?;
     }
     out.flush()?;
-    open::report_damage(&store.verify_run(&run_id)?)
+    open::report_damage(&source.verify_run(&run_id)?)
 }
 
 fn report_period(source: &mut Source, since: Timestamp, arguments: &Arguments) -> Result<()> {

@@ -173,12 +173,20 @@ fn start(arguments: Arguments, projects: Arc<Projects>, check: Check) -> Result<
         (None, false) => Transport::Plain,
     };
     listener::check(arguments.listen, transport, &arguments.hosts)?;
-    let people = WatchedPeople::open(arguments.people.context("--people is missing")?)?;
+    let people = arguments.people.context("--people is missing")?;
+    ensure!(
+        people.exists(),
+        "there is no people file {}; `midcourse serve add NAME --project PROJECT --people FILE` makes one",
+        people.display()
+    );
+    let people = WatchedPeople::open(people)?;
     let certificate = arguments.tls_cert.zip(arguments.tls_key);
     let certificate = certificate.map(|(cert, key)| Certificate::open(cert, key)).transpose()?;
     let certificate = certificate.map(Arc::new);
-    let socket = listener::bind(arguments.listen)?;
-    let metrics_socket = arguments.metrics_listen.map(listener::bind).transpose()?;
+    let socket = listener::bind(arguments.listen, "--listen")?;
+    let metrics_socket = arguments.metrics_listen;
+    let metrics_socket =
+        metrics_socket.map(|address| listener::bind(address, "--metrics-listen")).transpose()?;
     let address = socket.local_addr()?;
     let site = Arc::new(Site {
         projects,

@@ -123,7 +123,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<()> {
     // After the pager, so that the warnings stay on the screen.
     damage.warn();
     match arguments.is_whole_run() {
-        true => open::report_damage(&store.verify_run(&run.run_id)?)?,
+        true => open::report_damage(&source.verify_run(&run.run_id)?)?,
         false => open::report_damage(&damage.findings)?,
     }
     ensure!(damage.skipped.is_empty(), "the run is damaged; run `midcourse verify` for details");

@@ -15,6 +15,10 @@ use midcourse_fleet::{Changed, FleetReader, FleetTarget, IdPart, LocalCopy, RunR
 
 use super::open;
 use super::refresh::{Outdated, refresh};
+#[cfg(feature = "fleet")]
+use crate::display::one_line;
+#[cfg(feature = "fleet")]
+use crate::terminal::warn;
 
 #[derive(clap::Args, Default)]
 pub(super) struct StoreArguments {
@@ -164,6 +168,16 @@ impl Source {
         Ok(())
     }
 
+    /// Checks a run, as [`Store::verify_run`] does. Of a run without texts, nothing can be checked: its
+    /// hashes and counts are those of the run with texts.
+    pub(super) fn verify_run(&self, run_id: &midcourse::RunId) -> Result<Vec<Finding>> {
+        match self {
+            #[cfg(feature = "fleet")]
+            Self::Fleet(fleet) if fleet.copy.is_metadata(run_id) => Ok(Vec::new()),
+            _ => Ok(self.store().verify_run(run_id)?),
+        }
+    }
+
     /// Begins to follow a fleet, and copies the runs that were active last, about as many as `count`
     /// records need. `None` for the store of this machine, which is polled.
     pub(super) fn follow(
@@ -173,6 +187,7 @@ impl Source {
     ) -> Result<Option<Live>> {
         #[cfg(feature = "fleet")]
         if let Self::Fleet(fleet) = self {
+            remove_copies_on_signals();
             let live = Live(midcourse_fleet::Follower::open(&fleet.reader)?);
             if run.is_none() {
                 fleet.bring_latest(count.clamp(1, MAX_LATEST))?;
@@ -204,6 +219,25 @@ impl Source {
             #[cfg(feature = "fleet")]
             Self::Fleet(fleet) => Ok(fleet.copy.search(&mut fleet.reader, words, filter, count)?),
         }
+    }
+}
+
+/// Removes copies before a signal ends a command that otherwise runs for ever.
+#[cfg(feature = "fleet")]
+fn remove_copies_on_signals() {
+    #[cfg(unix)]
+    {
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+        // Without the handler, the next process removes them.
+        let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM]) else {
+            return;
+        };
+        std::thread::spawn(move || {
+            for signal in signals.forever() {
+                midcourse_fleet::remove_copies();
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+            }
+        });
     }
 }
 
@@ -313,6 +347,13 @@ impl Fleet {
     /// Copies a run and its child runs.
     fn bring(&mut self, run_id: &RunId) -> Result<RunSummary> {
         self.copy.bring(&mut self.reader, run_id)?;
+        if self.copy.is_metadata(run_id) {
+            warn(&format!(
+                "{} was shipped as metadata: its texts stayed on its machine, and what went wrong \
+                 cannot be analysed here",
+                one_line(run_id.as_str(), 80)
+            ));
+        }
         let run = self.copy.store().run(run_id.as_str())?;
         run.context("the run has just been removed")
     }

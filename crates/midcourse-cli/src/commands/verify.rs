@@ -7,7 +7,7 @@ use midcourse::Finding;
 use serde_json::json;
 
 use super::{anchor, open};
-use crate::display::one_line;
+use crate::display::{counted, one_line};
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -26,7 +26,14 @@ pub(super) struct Arguments {
 
 /// Checks the runs, prints the problems, and returns true if there are none.
 pub(super) fn run(arguments: &Arguments) -> Result<bool> {
-    let store = open::to_read()?;
+    let store = match &arguments.against {
+        // Somebody may have removed the store: then every run is missing.
+        Some(_) => match open::existing()? {
+            Some(store) => store,
+            None => open::to_write()?,
+        },
+        None => open::to_read()?,
+    };
     let read = |place: &String| anchor::read(place, &store);
     let heads = arguments.against.as_ref().map(read).transpose()?.unwrap_or_default();
     let mut findings = Vec::new();
@@ -60,7 +67,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<bool> {
     bar.finish_and_clear();
     // The program that reads the output may close the pipe early, as `head` does. Ignore this
     // error: the exit code must still say whether there are problems.
-    match print(arguments, &findings, runs.len(), records, without_end) {
+    let compared = runs.iter().filter(|run| heads.contains_key(&run.run_id)).count();
+    match print(arguments, &findings, runs.len(), records, without_end, compared) {
         Err(error) if !super::is_broken_pipe(&error) => Err(error),
         _ => Ok(findings.is_empty()),
     }
@@ -72,6 +80,7 @@ fn print(
     runs: usize,
     records: u64,
     without_end: usize,
+    compared: usize,
 ) -> Result<()> {
     let mut out = stdout().lock();
     if arguments.json {
@@ -82,8 +91,11 @@ fn print(
                 json!({"type": "problem", "run_id": run_id, "problem": description})
             )?;
         }
-        let summary = json!({"type": "summary", "runs": runs, "records": records,
-                             "runs_without_end": without_end, "problems": findings.len()});
+        let mut summary = json!({"type": "summary", "runs": runs, "records": records,
+                                 "runs_without_end": without_end, "problems": findings.len()});
+        if let (Some(_), Some(fields)) = (&arguments.against, summary.as_object_mut()) {
+            fields.insert("compared".to_owned(), compared.into());
+        }
         writeln!(out, "{summary}")?;
         return Ok(());
     }
@@ -95,7 +107,11 @@ fn print(
         1 => "1 problem".to_owned(),
         count => format!("{count} problems"),
     };
-    write!(out, "{runs} runs, {records} records: {problems}.")?;
+    write!(out, "{}, {}: {problems}.", counted(runs, "run"), counted(records, "record"))?;
+    if let Some(place) = &arguments.against {
+        let (compared, place) = (counted(compared, "run"), one_line(place, 200));
+        write!(out, " Compared {compared} with {place}.")?;
+    }
     if without_end > 0 {
         write!(out, " Runs without a recorded end: {without_end}.")?;
     }

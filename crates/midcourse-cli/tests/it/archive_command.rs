@@ -126,7 +126,7 @@ mod with_archives {
         check(&midcourse(&home(&original), &["prune", "--older-than", "1d", "--yes"]), 0, "2 runs");
         check(&midcourse(&home(&original), &["import", folder.address()]), 0, "Imported 2 runs");
         original.open().append(user_message("r", "go on")).unwrap();
-        check(&archive(&original, &folder, &[]), 0, "Archived 1 runs, 13 records");
+        check(&archive(&original, &folder, &[]), 0, "Archived 1 run, 13 records");
         let output = midcourse(&home(&copy), &["import", folder.address()]);
         check(&output, 0, "continued 1: 1 records. 1 runs were already stored");
         assert_eq!(contents(&copy.open()), contents(&original.open()));
@@ -154,7 +154,7 @@ mod with_archives {
         let output = archive(&other, &second, &[]);
         check(&output, 1, "not archived: r.worker: ");
         check(&output, 1, "not archived: r: a child run of its family cannot be archived");
-        check(&output, 1, "Archived 1 runs, 1 records");
+        check(&output, 1, "Archived 1 run, 1 record ");
         check(&output, 1, "2 runs were not archived; run `midcourse verify`");
         let output = json(&archive(&other, &second, &["--json"]));
         assert_eq!(output["already_archived"], 1);
@@ -186,7 +186,7 @@ mod with_archives {
 
         let (original, folder) = (TempStore::new(), Folder::new());
         original.open().append(user_message("r", "one")).unwrap();
-        check(&archive(&original, &folder, &[]), 0, "Archived 1 runs");
+        check(&archive(&original, &folder, &[]), 0, "Archived 1 run");
         assert_eq!(folder.path.metadata().unwrap().permissions().mode() & 0o777, 0o700);
         let file = folder.path.join("a-file");
         fs::write(&file, "x").unwrap();

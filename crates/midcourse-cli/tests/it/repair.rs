@@ -41,7 +41,7 @@ fn a_damaged_page_costs_its_own_records_and_they_are_named() {
     let repaired = midcourse(folder.path(), &["repair"]);
     check(&repaired, 1, "r: lost records ");
     check(&repaired, 1, "The damaged store is in ");
-    check(&midcourse(folder.path(), &["verify"]), 0, "1 runs, 50 records: no problems");
+    check(&midcourse(folder.path(), &["verify"]), 0, "1 run, 50 records: no problems");
     check(
         &midcourse(folder.path(), &["show", "r"]),
         0,

@@ -141,7 +141,8 @@ fn copy_day(owner: &mut Client, last: &str, day: u64) {
     let create = |table: &str| {
         format!(
             "CREATE TABLE midcourse.{table}{suffix} (LIKE midcourse.{table} INCLUDING DEFAULTS \
-             INCLUDING CONSTRAINTS INCLUDING STORAGE INCLUDING COMPRESSION);"
+             INCLUDING CONSTRAINTS INCLUDING STORAGE INCLUDING COMPRESSION); \
+             SELECT midcourse.without_statistics('midcourse.{table}{suffix}'::regclass);"
         )
     };
     let attach = |table: &str, key: &str| {

@@ -56,7 +56,8 @@ pub(super) fn select(
             selection.already_archived = selection.already_archived.saturating_add(1);
             continue;
         }
-        if let Some(problem) = problem(source, &header) {
+        let obstacle = source.obstacle(&run_id).map(str::to_owned);
+        if let Some(problem) = obstacle.or_else(|| problem(source, &header)) {
             damaged.insert(run_id.clone(), problem);
         }
         let (started, parent) = (summary.started, summary.parent_run_id);

@@ -23,6 +23,9 @@ pub(super) trait RunSource {
     /// top-level run and its descendants).
     fn runs_before(&self, moment: Timestamp) -> Result<Vec<RunId>>;
 
+    /// Why a run cannot be archived although it is whole; `None` if it can.
+    fn obstacle(&self, run_id: &RunId) -> Option<&'static str>;
+
     /// The present header of a run.
     fn header(&self, run_id: &RunId) -> Result<RunHeader>;
 
@@ -38,6 +41,10 @@ impl RunSource for StoredRuns {
         Ok(self.0.runs_before(moment)?)
     }
 
+    fn obstacle(&self, _: &RunId) -> Option<&'static str> {
+        None
+    }
+
     fn header(&self, run_id: &RunId) -> Result<RunHeader> {
         let header = self.0.run_header(run_id)?;
         header.with_context(|| format!("the run {run_id} was removed meanwhile; try again"))
@@ -50,12 +57,16 @@ impl RunSource for StoredRuns {
 
 /// The runs of a fleet.
 #[cfg(feature = "fleet")]
-pub(super) struct FleetRuns(RefCell<FleetReader>);
+pub(super) struct FleetRuns {
+    reader: RefCell<FleetReader>,
+    /// Runs that were shipped without their texts.
+    metadata: RefCell<HashSet<RunId>>,
+}
 
 #[cfg(feature = "fleet")]
 impl FleetRuns {
     pub(super) fn new(reader: FleetReader) -> Self {
-        Self(RefCell::new(reader))
+        Self { reader: RefCell::new(reader), metadata: RefCell::default() }
     }
 }
 
@@ -63,13 +74,9 @@ impl FleetRuns {
 impl RunSource for FleetRuns {
     fn runs_before(&self, moment: Timestamp) -> Result<Vec<RunId>> {
         let end = Timestamp::from_unix_ms(u64::MAX >> 1);
-        let all = self.0.borrow_mut().runs_between(Timestamp::default(), end)?;
-        // Without their texts, the hashes of runs cannot be checked.
-        let whole: HashSet<RunId> = all
-            .iter()
-            .filter(|run| run.level == Level::Full)
-            .map(|run| run.header.run_id().clone())
-            .collect();
+        let all = self.reader.borrow_mut().runs_between(Timestamp::default(), end)?;
+        let metadata = all.iter().filter(|run| run.level == Level::Metadata);
+        *self.metadata.borrow_mut() = metadata.map(|run| run.header.run_id().clone()).collect();
         let summaries: HashMap<RunId, RunSummary> = all
             .into_iter()
             .map(|run| (run.header.run_id().clone(), run.header.summary()))
@@ -91,23 +98,26 @@ impl RunSource for FleetRuns {
             .filter(|run| run.latest >= moment)
             .map(|run| root(&run.run_id))
             .collect();
-        let mut old: Vec<&RunSummary> = summaries
-            .values()
-            .filter(|run| whole.contains(&run.run_id) && !recent.contains(&root(&run.run_id)))
-            .collect();
+        let mut old: Vec<&RunSummary> =
+            summaries.values().filter(|run| !recent.contains(&root(&run.run_id))).collect();
         old.sort_by(|a, b| (a.started, &a.run_id).cmp(&(b.started, &b.run_id)));
         Ok(old.into_iter().map(|run| run.run_id.clone()).collect())
     }
 
+    fn obstacle(&self, run_id: &RunId) -> Option<&'static str> {
+        let is_metadata = self.metadata.borrow().contains(run_id);
+        is_metadata.then_some("it was shipped as metadata, so its hashes cannot be checked")
+    }
+
     fn header(&self, run_id: &RunId) -> Result<RunHeader> {
-        let family = self.0.borrow_mut().family(run_id)?;
+        let family = self.reader.borrow_mut().family(run_id)?;
         let run = family.into_iter().next();
         let run = run.with_context(|| format!("the run {run_id} was removed meanwhile"))?;
         Ok(run.header)
     }
 
     fn entries_after(&self, run_id: &RunId, from: &ChainPosition) -> Result<ChainPart> {
-        let part = self.0.borrow_mut().chain_after(run_id, from, PIECE)?;
+        let part = self.reader.borrow_mut().chain_after(run_id, from, PIECE)?;
         // The fleet's server cannot check hashes.
         part.entries.iter().try_fold(*from, |position, entry| position.after(entry))?;
         Ok(part)

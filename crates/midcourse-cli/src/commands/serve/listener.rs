@@ -70,9 +70,9 @@ pub(super) fn check(listen: SocketAddr, transport: Transport, hosts: &[String]) 
     Ok(())
 }
 
-pub(super) fn bind(address: SocketAddr) -> Result<TcpListener> {
+pub(super) fn bind(address: SocketAddr, option: &str) -> Result<TcpListener> {
     let listener = TcpListener::bind(address)
-        .with_context(|| format!("cannot listen on {address}; choose another one with --listen"))?;
+        .with_context(|| format!("cannot listen on {address}; choose another one with {option}"))?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }

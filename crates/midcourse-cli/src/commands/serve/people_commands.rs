@@ -19,8 +19,8 @@ use crate::user_file::UserFile;
 pub(super) struct AddArguments {
     /// Name this person, as the pages show it.
     name: String,
-    /// Let the person see this project; `*` is every project, also later ones.
-    #[arg(long = "project", value_name = "PROJECT", required = true)]
+    /// Let the person see this project; may be repeated. `*` is every project, also later ones.
+    #[arg(long = "project", value_name = "PROJECT", required = true, value_delimiter = ',')]
     projects: Vec<String>,
     /// End the access after this time, such as 90d.
     #[arg(long, value_name = "DURATION")]
