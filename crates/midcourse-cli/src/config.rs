@@ -34,7 +34,9 @@ use midcourse::{
 pub(crate) use error::{ConfigError, InvalidConfig};
 pub(crate) use experiment::Experiment;
 pub(crate) use file::ProjectFile;
-pub(crate) use find::{find, users_prices, users_retention, users_ship};
+#[cfg(feature = "fleet")]
+pub(crate) use find::users_ship;
+pub(crate) use find::{find, users_prices, users_retention};
 pub(crate) use layer::Layer;
 pub(crate) use overrides::Overrides;
 pub(crate) use trust::{Approval, Trusted};

@@ -3,7 +3,9 @@
 //! A command reads lists from the [`Source`], and everything about one run from [`Source::store`]: the
 //! user's store, or a temporary store with copies of the runs that the command has asked for.
 
-use anyhow::{Context as _, Result};
+#[cfg(feature = "fleet")]
+use anyhow::Context as _;
+use anyhow::Result;
 #[cfg(feature = "fleet")]
 use midcourse::{DataDir, RunId};
 use midcourse::{
