@@ -68,12 +68,12 @@ pub(super) fn condition(alias: &str) -> String {
     )
 }
 
-/// The condition of a run at level 0. With `OFFSET 0` the parent is looked up in the index; without, the
-/// first child run would make the server read all runs.
+/// The condition of a run at level 0. With `OFFSET 0` the parent is looked up in the index on ids; without,
+/// the server would read all runs, or all of a host, because it does not know how many a condition leaves.
 fn top_condition() -> String {
     format!(
-        "{} AND (r.parent_run_id IS NULL OR NOT EXISTS (SELECT FROM midcourse.runs AS parent \
-         WHERE parent.run_id = r.parent_run_id AND {} OFFSET 0))",
+        "{} AND (r.parent_run_id IS NULL OR NOT EXISTS (SELECT FROM (SELECT * FROM midcourse.runs AS it \
+         WHERE it.project = $1 AND it.run_id = r.parent_run_id OFFSET 0) AS parent WHERE {} OFFSET 0))",
         condition("r"),
         condition("parent")
     )
