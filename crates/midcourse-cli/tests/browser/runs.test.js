@@ -92,27 +92,33 @@ test("runs can be limited to those that failed, in which midcourse spoke, or of 
   await page.locator(`table[aria-rowcount="${MANY / 5 + 1}"]`).waitFor();
 });
 
+/** Waits until the rows in the window have their runs. Returns the tasks of these runs. */
+async function waitForRowsInView() {
+  const tasks = await page.waitForFunction(() => {
+    const shown = [...document.querySelectorAll("tbody tr[data-index]")].filter((row) => {
+      const { top, bottom } = row.getBoundingClientRect();
+      return bottom > 0 && top < innerHeight;
+    });
+    const links = shown.map((row) => row.querySelector("a"));
+    return links.length > 5 && links.every((link) => link) ? links.map((link) => link?.innerText ?? "") : null;
+  });
+  return tasks.jsonValue();
+}
+
 test("the end of the table is a scroll away", async () => {
   await open();
   await page.keyboard.press("G");
   await page.getByRole("link", { name: /ticket 4000$/ }).waitFor();
   await page.evaluate(() => scrollTo(0, document.documentElement.scrollHeight / 2));
-  await page.waitForFunction(() => {
-    const shown = [...document.querySelectorAll("tbody tr[data-index]")].filter((row) => {
-      const { top, bottom } = row.getBoundingClientRect();
-      return bottom > 0 && top < innerHeight;
-    });
-    return shown.length > 5 && shown.every((row) => row.querySelector("a"));
-  });
+  await waitForRowsInView();
 });
 
 test("a run can be opened, and the place in the table is kept", async () => {
   await open();
   await page.evaluate(() => scrollTo(0, 20_000));
-  const link = page.getByRole("link", { name: /ticket/ }).nth(12);
-  await link.waitFor();
-  const name = await link.innerText();
-  await link.click();
+  // By its name: the rows at a place change while the table follows the window.
+  const name = (await waitForRowsInView())[3];
+  await page.getByRole("link", { name, exact: true }).click();
   await page.getByRole("heading", { level: 1, name }).waitFor();
   await page.goBack();
   await page.getByRole("link", { name }).first().waitFor();
