@@ -5,7 +5,7 @@
 //! data. The recorded process therefore runs with the library `shim.c` preloaded. The shim logs, in
 //! one order for all threads and processes, every write, every change of a file name, every sync,
 //! and every acknowledgement (a line that the process writes when some data must survive a power
-//! cut). From this log [`model`] computes which data was durable at each point.
+//! cut). From this log `model` computes which data was durable at each point.
 //!
 //! The shim cannot see raw system calls (as rustix makes them), C's stdio and writable memory maps.
 //! So that no change goes unnoticed, [`Disk::log`] replays the log and fails if the result differs
