@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
-import { createServer } from "node:http";
+import { createServer, get } from "node:http";
 import { once } from "node:events";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
@@ -49,6 +49,17 @@ async function take(page, name) {
   mkdirSync(folder, { recursive: true });
   await page.screenshot({ path: join(folder, `${name}.png`), animations: "disabled" });
 }
+
+test("a link on another site leads to no other site", async () => {
+  const { hostname, port } = new URL(server.origin);
+  const headers = { "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document" };
+  for (const path of ["//elsewhere.example/sign-in", "//elsewhere.example/p/web/", "/p/web/"]) {
+    const [response] = await once(get({ hostname, port, path, headers }), "response");
+    const body = (await response.setEncoding("utf8").toArray()).join("");
+    assert.ok(!body.includes("elsewhere") && !(response.headers.location ?? "").includes("elsewhere"), body);
+    if (!path.startsWith("//")) assert.match(body, /url='\/p\/web\/'/);
+  }
+});
 
 test("sign in, choose a project, open a run, sign out", async () => {
   const page = await open();
