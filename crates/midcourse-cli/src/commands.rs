@@ -330,7 +330,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Completions(arguments) => completions::run(&arguments).map(success),
         Command::Man(arguments) => man::run(&arguments).map(success),
     };
-    // Threads of a server may still hold copies of runs.
+    // The threads of a server end with the process and do not drop their copies of runs.
     #[cfg(feature = "fleet")]
     midcourse_fleet::remove_copies();
     match result {

@@ -1,6 +1,6 @@
 //! The temporary folders in which copies of runs are kept. A folder is removed when its copy is dropped,
-//! or by [`remove_copies`] when the process ends otherwise. What a process leaves that was killed, the
-//! next one removes: each process holds a lock on its folders.
+//! or by [`remove_copies`] if the process ends without dropping it. Each process holds a lock on its
+//! folders, so the next process can remove the folders of one that was killed.
 
 use std::fs::File;
 use std::io;
@@ -35,7 +35,8 @@ impl CopyFolder {
 
     fn new_in(parent: &Path) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?;
-        // Under its name, the file is locked from the start: others remove folders whose lock is free.
+        // The file is locked before it gets its name, because other processes remove folders whose lock
+        // is free.
         let new = folder.path().join("new");
         let lock = File::create(&new)?;
         lock.lock()?;
@@ -55,10 +56,10 @@ impl Drop for CopyFolder {
     }
 }
 
-/// Removes all copies of this process, before it ends without dropping them. They cannot be used any more.
+/// Removes all copies of this process. They cannot be used afterwards, so the process has to end.
 pub fn remove_copies() {
     for folder in folders().drain(..) {
-        // The next process tries it again.
+        // If this fails, the next process tries again.
         let _ = std::fs::remove_dir_all(folder);
     }
 }

@@ -26,7 +26,7 @@ pub enum FleetError {
     /// A name that a role or a project cannot have, or a role that does not exist.
     #[error("{0}")]
     Name(String),
-    /// The server refused the password, or there is none.
+    /// The server refused the password, or wants one and none was found.
     #[error("the fleet's Postgres denied access: {0}")]
     Password(String),
     /// The role may not do this.

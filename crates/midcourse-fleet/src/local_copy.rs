@@ -6,15 +6,16 @@
 
 use std::collections::HashMap;
 
+use midcourse::{
+    ChainError, ChainLimit, ChainPart, ChainPosition, DataDir, Durability, Finding, RunId,
+    SearchFilter, SearchHit, SearchIndex, Store, StoreError, StoreSettings, Timestamp,
+};
+
 use crate::copy_folder::CopyFolder;
 use crate::error::FleetError;
 use crate::reader::{ReadRun, RunReader};
 use crate::ship::Level;
 use crate::words::{Candidates, Words};
-use midcourse::{
-    ChainError, ChainLimit, ChainPart, ChainPosition, DataDir, Durability, Finding, RunId,
-    SearchFilter, SearchHit, SearchIndex, Store, StoreError, StoreSettings, Timestamp,
-};
 
 /// How much of a run is read at once.
 const PART: ChainLimit = ChainLimit { entries: 5_000, bytes: 16 * 1024 * 1024 };
@@ -268,8 +269,8 @@ impl LocalCopy {
         filter: &SearchFilter,
         count: usize,
     ) -> Result<(Vec<SearchHit>, Vec<Finding>), FleetError> {
-        /// How many runs are found and read at first and at least, and at most, at once. A frequent word
-        /// has enough hits in the first ones.
+        /// The smallest and the largest number of runs that are read at once. The first time, it is the
+        /// smallest: if the words are frequent, these runs have enough hits.
         const RUNS: std::ops::RangeInclusive<usize> = 4..=64;
         let wanted = Words::of(words);
         let (mut hits, mut findings, mut last) = (Vec::new(), Vec::new(), None);
@@ -295,7 +296,7 @@ impl LocalCopy {
                 break;
             }
             last = found.into_iter().next_back();
-            // Each run has a hit, or the filter leaves most of them out.
+            // Usually each run has a hit. If none had one, the filter excludes most hits.
             at_once = match hits.len() > hits_before {
                 true => count.saturating_sub(hits.len()),
                 false => at_once.saturating_mul(2),

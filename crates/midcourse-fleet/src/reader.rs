@@ -97,8 +97,8 @@ pub trait RunReader {
         Ok(chains)
     }
 
-    /// Up to `count` runs that may contain all of these words, the newest first, after the last one that
-    /// an earlier call has returned. Fewer if there are no more.
+    /// Up to `count` runs that may contain all of these words, the newest first. `after` is the last run
+    /// of the page before. A page with fewer than `count` runs is the last one.
     fn runs_with_words(
         &mut self,
         words: &str,

@@ -266,14 +266,15 @@ pub fn drop_day(
     Ok(true)
 }
 
-/// A run and all runs below it, with their days. The parameters are the project and the run.
+/// Selects a run and all its child runs, at any depth, with their days. The parameters are the names of
+/// the project and the run.
 const FAMILY: &str = "WITH RECURSIVE family AS (SELECT r.run, r.run_id, r.day, r.project \
      FROM midcourse.runs AS r JOIN midcourse.projects AS p ON p.project = r.project \
      WHERE p.name = $1 AND r.run_id = $2 UNION SELECT r.run, r.run_id, r.day, r.project \
      FROM midcourse.runs AS r JOIN family AS f ON r.project = f.project \
      AND r.parent_run_id = f.run_id) SELECT run, day::text FROM family";
 
-/// How many runs [`delete_run`] would remove.
+/// Counts the runs that [`delete_run`] would remove.
 pub fn count_family(client: &mut Client, project: &str, run_id: &str) -> Result<u64, FleetError> {
     if project.contains('\0') || run_id.contains('\0') {
         return Ok(0);

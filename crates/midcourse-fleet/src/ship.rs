@@ -82,8 +82,7 @@ pub(crate) fn store_id(
     Cursors::find_store_id(data_dir, &place(target, project))
 }
 
-/// How many runs of a store have something that was not shipped to a project yet, as far as this machine
-/// knows.
+/// Counts the runs of a store that have records or reports after their cursors. Does not ask the server.
 pub fn unshipped_runs(
     data_dir: &DataDir,
     target: &FleetTarget,
@@ -137,7 +136,7 @@ pub struct Shipper {
     outbox: Outbox,
     cursors: Cursors,
     connection: Option<Connection>,
-    /// The runs of which something was shipped in the present call of [`Self::ship`].
+    /// The runs that the present call of [`Self::ship`] has shipped, in whole or in part.
     shipped: HashSet<RunId>,
 }
 

@@ -8,7 +8,7 @@
 //!
 //! Several words of a search have to be in one entry: a record, or a call with its result. So each word of a
 //! part also has the buckets of the entries that have it; words without a common bucket are in no common
-//! entry. Each record has its bucket, too, so only those in a common one are read.
+//! entry. The bucket of each record is stored too, so a search reads only the records in common buckets.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -28,7 +28,7 @@ const MAX_TEXT_BYTES: usize = 64 * 1024;
 /// Some of 64 buckets, as bits. Each entry of a part is in one; which one matters only within the part.
 pub(crate) type Buckets = u64;
 
-/// The number of the bucket of the entry that a record belongs to. The records of a call are in one.
+/// The bucket number of a record. All records of a call have the same one.
 pub(crate) fn bucket(record: &ChainRecord) -> u8 {
     let number = match call_of(record) {
         Some(call) => u64::from(hash(call.bytes()).cast_unsigned()),
@@ -144,7 +144,7 @@ impl Words {
         }
     }
 
-    /// Adds the words of the start and the end of a call, if they are before this seq, to the present bucket.
+    /// Adds the words of the records of a call that are before this seq, in the bucket `self.bucket`.
     fn add_call(&mut self, store: &Store, run_id: &RunId, before: u64, call: &str) {
         let start = store.call_seq(run_id.as_str(), call).ok().flatten();
         let entry = start.and_then(|start| store.entry(run_id.as_str(), start).ok().flatten());

@@ -8,8 +8,8 @@ use midcourse::{DeliveryPolicy, Findings, RunSummary, Store, StoreError, StoreSe
 use super::replayed_run::ReplayedRun;
 use crate::terminal::warn;
 
-/// The most time that a command spends on outdated summaries before it shows something. Later commands
-/// do the rest.
+/// The most time for which outdated summaries may delay the output of a command. The next commands
+/// compute those that are left.
 const MAX_TIME: Duration = Duration::from_secs(2);
 
 /// Maximum number of runs that are looked up at once.
@@ -30,21 +30,34 @@ pub(super) enum Outdated {
 /// Computes outdated summaries again, those of the newest runs first. If that fails, for example
 /// because the store cannot be written, the summaries are shown as they are.
 pub(super) fn refresh(store: &Store, outdated: Outdated) {
-    if let Err(error) = some(store, outdated, Some(MAX_TIME)) {
-        warn(&format!("cannot bring the list of runs up to date: {error}"));
+    if let Err(error) = refresh_some(store, outdated, Some(MAX_TIME)) {
+        warn_about(&error);
     }
 }
 
 /// Computes all outdated summaries again, and those of runs that no engine has analysed. If that fails,
-/// the others stay as they are.
+/// the rest stay as they are.
 #[cfg(feature = "fleet")]
-pub(super) fn refresh_all(store: &Store) -> Result<(), StoreError> {
-    while some(store, Outdated::WrongOrNotAnalysed, None)? {}
-    Ok(())
+pub(super) fn refresh_all(store: &Store) {
+    loop {
+        match refresh_some(store, Outdated::WrongOrNotAnalysed, None) {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => return warn_about(&error),
+        }
+    }
 }
 
-/// Computes some outdated summaries again, for this time at most. Returns whether there may be more.
-fn some(store: &Store, outdated: Outdated, time: Option<Duration>) -> Result<bool, StoreError> {
+fn warn_about(error: &StoreError) {
+    warn(&format!("cannot bring the list of runs up to date: {error}"));
+}
+
+/// Computes some outdated summaries again, in this time if it is limited. Returns whether there may be more.
+fn refresh_some(
+    store: &Store,
+    outdated: Outdated,
+    time: Option<Duration>,
+) -> Result<bool, StoreError> {
     let with_unanalysed = outdated == Outdated::WrongOrNotAnalysed;
     let runs = store.outdated_runs(with_unanalysed, MAX_RUNS)?;
     if runs.is_empty() {

@@ -42,7 +42,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(600);
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const MAX_RETRY: Duration = Duration::from_secs(60);
 
-/// How long to wait for another process that ships the store and makes no progress.
+/// How long to wait while another process ships the store but makes no progress.
 const OTHER_PROCESS: Duration = Duration::from_secs(30);
 
 /// How often the same problem is logged at most.
@@ -131,10 +131,8 @@ impl Plan {
         let pause = ship.every.unwrap_or(DEFAULT_PAUSE);
         Ok(Self { target: FleetTarget::parse(&address)?, settings, pause })
     }
-}
 
-impl Plan {
-    /// Where runs are shipped, for people.
+    /// The fleet, the project and the level, as messages name them.
     fn place(&self) -> String {
         let level = if self.settings.level == Level::Metadata { ", metadata only" } else { "" };
         let place = format!("{} (project {}{level})", self.target, self.settings.project);
@@ -210,7 +208,7 @@ pub(super) fn run(command: &Command) -> Result<bool> {
         return Ok(true);
     };
     shipper.connect()?;
-    refresh_all(&store)?;
+    refresh_all(&store);
     let bar = open::progress(0, "shipping");
     let progress = shipper.ship(|batch| bar.inc(batch.records))?;
     bar.finish_and_clear();
@@ -218,8 +216,8 @@ pub(super) fn run(command: &Command) -> Result<bool> {
     Ok(progress.refused.is_empty())
 }
 
-/// Prepares to ship. If another process ships this store, waits until it has shipped everything, and
-/// returns `None`: the last command of a job must not end before.
+/// Prepares to ship. If another process is shipping this store, waits until that process has shipped
+/// everything, and returns `None`. So a job that ends with `midcourse ship` has shipped all its records.
 fn open_or_wait(data_dir: &DataDir, plan: &Plan) -> Result<Option<Shipper>> {
     let (mut left, mut progress) = (usize::MAX, Instant::now());
     loop {
@@ -332,9 +330,9 @@ impl Follow {
                 if is_quiet && !has_spilled(data_dir) {
                     return Ok((seen, Progress::default()));
                 }
-                // The fleet gets the summaries as they are now.
+                // A run is shipped with its summary, so that is computed before.
                 if let Some(store) = Store::open_read_only(data_dir)? {
-                    refresh_all(&store)?;
+                    refresh_all(&store);
                 }
                 let progress = shipper.ship(|_| ())?;
                 looked = Instant::now();

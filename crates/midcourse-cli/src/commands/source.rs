@@ -170,8 +170,8 @@ impl Source {
         Ok(())
     }
 
-    /// Checks a run, as [`Store::verify_run`] does. Of a run without texts, nothing can be checked: its
-    /// hashes and counts are those of the run with texts.
+    /// Checks a run, as [`Store::verify_run`] does. Finds nothing in a run that was shipped as metadata:
+    /// its hashes and counts belong to the texts, which are missing.
     pub(super) fn verify_run(&self, run_id: &midcourse::RunId) -> Result<Vec<Finding>> {
         match self {
             #[cfg(feature = "fleet")]
@@ -224,13 +224,13 @@ impl Source {
     }
 }
 
-/// Removes copies before a signal ends a command that otherwise runs for ever.
+/// Removes the copies of runs when a signal ends the process: a command that follows ends in no other way.
 #[cfg(feature = "fleet")]
 fn remove_copies_on_signals() {
     #[cfg(unix)]
     {
         use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-        // Without the handler, the next process removes them.
+        // If the handler cannot be set, the next process removes the copies.
         let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM]) else {
             return;
         };

@@ -27,7 +27,7 @@ pub(super) struct Arguments {
 /// Checks the runs, prints the problems, and returns true if there are none.
 pub(super) fn run(arguments: &Arguments) -> Result<bool> {
     let store = match &arguments.against {
-        // Somebody may have removed the store: then every run is missing.
+        // If somebody has removed the store, every run is reported as missing.
         Some(_) => match open::existing()? {
             Some(store) => store,
             None => open::to_write()?,

@@ -236,7 +236,7 @@ fn runs_are_shipped_in_the_background_if_the_user_asks_for_it() {
         fleet.sql("SELECT count(*) FROM midcourse.runs WHERE run_id LIKE 'demo-%' AND ended > 0")
             == "1"
     });
-    // The last command of a job waits for the other process.
+    // A job may end with this command: it waits until the background process has shipped everything.
     machine.ok(&["demo"]);
     let another = machine.ok(&["ship"]);
     assert!(another.starts_with("Another process ships this store"), "{another}");

@@ -107,7 +107,7 @@ impl FleetReader {
              AND header IS NOT NULL ORDER BY latest, run",
             &[&project, &numbers],
         )?;
-        // A header that cannot be read keeps nobody from the other runs.
+        // Runs whose headers cannot be read are left out.
         Ok(rows.iter().filter_map(|row| read_run(row, 0).ok()).collect())
     }
 
@@ -188,7 +188,8 @@ impl RunReader for FleetReader {
         let limit = i64::try_from(count).unwrap_or(i64::MAX);
         let project = self.project;
         let rows = self.client()?.query(
-            // With OFFSET 0, the index on ids is used. The server does not know that an id has one run.
+            // OFFSET 0 makes the server use the index on ids. Without statistics, it would expect many
+            // runs with this id, and read them in the order of their starts.
             &format!(
                 "SELECT run_id FROM (SELECT run_id, started, run FROM midcourse.runs \
                  WHERE project = $1 AND {condition} AND started IS NOT NULL OFFSET 0) AS found \

@@ -83,7 +83,7 @@ pub(super) fn in_order(records: Vec<ChainRecord>, reports: Vec<ChainReport>) -> 
     entries
 }
 
-/// A run from a row with its header, and its level in the column after it.
+/// The run in a row that has the header in this column and the level in the next one.
 pub(super) fn read_run(row: &Row, column: usize) -> Result<ReadRun, FleetError> {
     let header = read_header(row, column)?;
     let is_full = row.try_get::<_, &str>(column.saturating_add(1))? == Level::Full.as_str();
@@ -91,7 +91,7 @@ pub(super) fn read_run(row: &Row, column: usize) -> Result<ReadRun, FleetError> 
     Ok(ReadRun { header, level })
 }
 
-/// The header in a column. Writers can ship JSON that Postgres accepts and this crate does not.
+/// The header in a column. Fails for JSON that Postgres accepts and `serde_json` does not, such as `1e400`.
 pub(super) fn read_header(row: &Row, column: usize) -> Result<RunHeader, FleetError> {
     let header: serde_json::Value = row.try_get(column)?;
     serde_json::from_value(header)

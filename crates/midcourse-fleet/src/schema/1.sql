@@ -200,9 +200,9 @@ BEGIN
     END;
 END $$;
 
--- Statistics are of all projects, and the planner's estimates follow from them: a reader could find out
--- the texts of other projects with EXPLAIN. So there are none of what writers ship, except the days and
--- the times of starts, which lists need.
+-- Statistics cover the rows of all projects, and EXPLAIN shows estimates that come from them. A reader could
+-- guess texts of other projects that way. So the planner gets statistics only about the numbers of projects,
+-- runs and records, the days, and the times at which runs started, which lists need.
 CREATE FUNCTION midcourse.without_statistics(part regclass) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -351,7 +351,7 @@ CREATE FUNCTION midcourse.ship(in_project text, in_store text)
 RETURNS TABLE (run_id text, status text, records bigint, reports bigint, link bytea,
     project integer, run bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET work_mem = '32MB'
--- The session may have set another one, in which it would write the days of partitions.
+-- The writer may have set another date style for its session.
 SET datestyle = 'ISO, YMD' AS $$
 #variable_conflict use_column
 DECLARE
@@ -387,13 +387,13 @@ BEGIN
         RAISE integrity_constraint_violation USING MESSAGE =
             'a batch has two parts of a run, two runs with a number, or more than 5000 runs';
     END IF;
-    -- Nobody would see such a run, but its id would be taken.
+    -- A run without records would be in no list, but would keep others from using its id.
     IF EXISTS (SELECT FROM pg_temp.staged_runs AS s
         WHERE s.from_records = 0 AND s.from_reports = 0 AND s.records = 0 AND s.reports = 0) THEN
         RAISE integrity_constraint_violation USING MESSAGE = 'a batch has a run without records';
     END IF;
 
-    -- Most small batches begin no run.
+    -- Skipped for most small batches, because they continue runs that are stored.
     IF EXISTS (SELECT FROM pg_temp.staged_runs AS s WHERE s.from_records = 0 AND s.from_reports = 0) THEN
         PERFORM midcourse.hold_days(array_agg(DISTINCT midcourse.day_of(s.started)))
         FROM pg_temp.staged_runs AS s WHERE s.from_records = 0 AND s.from_reports = 0;
@@ -405,8 +405,8 @@ BEGIN
         ORDER BY s.run_id ON CONFLICT (project, run_id) DO NOTHING;
     END IF;
 
-    -- Dynamic statements are planned with the sizes that the staging tables have now. Only rows of this
-    -- writer are locked, so no writer can block another one.
+    -- Dynamic statements are planned with the sizes that the staging tables have now. Only runs of this
+    -- writer are locked: whoever stages a run of another writer does not block it.
     EXECUTE 'INSERT INTO pg_temp.staged_state '
         'SELECT s.n, r.run, r.day, CASE '
         'WHEN r.is_dropped THEN ''dropped'' '
@@ -474,12 +474,12 @@ BEGIN
         RAISE integrity_constraint_violation USING MESSAGE =
             'a record or report is not valid, or larger than 64 MiB';
     END IF;
-    -- A search reads the words of all runs.
+    -- Words that are not valid would make the searches of others fail.
     IF EXISTS (SELECT FROM pg_temp.staged_runs AS s WHERE array_ndims(s.words) > 1
             OR array_ndims(s.buckets) > 1 OR cardinality(s.buckets) <> cardinality(s.words)) THEN
         RAISE integrity_constraint_violation USING MESSAGE = 'the words of a run are not valid';
     END IF;
-    -- Few records have several long texts. Together they are read into memory.
+    -- A reader has all long texts of a record in memory. Only few records have several of them.
     IF EXISTS (SELECT FROM pg_temp.staged_records AS s WHERE cardinality(s.keys) > 1) AND EXISTS (
         SELECT FROM (SELECT s.n, s.seq, k.key, k.pointer FROM pg_temp.staged_records AS s,
                 unnest(s.keys, s.pointers) AS k (key, pointer) WHERE cardinality(s.keys) > 1) AS r
@@ -562,9 +562,10 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 -- The runs that may have a record or call with all of these words, and the buckets in which it may be
--- (NULL: in any). From the latest day to the oldest, and within a day those that were shipped last first;
--- it stops when it has enough, so that a frequent word does not read all runs. It has the rights of the owner, because row-level security would
--- keep the index on words from being used; it checks the project.
+-- (NULL: in any). The runs of the latest day come first; within a day, those that were shipped last. The
+-- function stops when it has enough runs, so that a frequent word does not make it read all of them. It has
+-- the rights of the owner, because row-level security would keep the index on words from being used; it
+-- checks the project.
 CREATE FUNCTION midcourse.runs_with(in_project integer, wanted integer[], before_day date,
     before_run bigint, most integer)
 RETURNS TABLE (day date, run bigint, buckets bigint)
@@ -584,8 +585,8 @@ BEGIN
         WHERE before_day IS NULL OR d.day <= before_day ORDER BY d.day DESC
     LOOP
         -- Not the partition by its name, because it may have been dropped meanwhile. The literal keeps
-        -- the others out of the plan. The runs are sorted before their buckets are read, so
-        -- LIMIT stops before those of the remaining runs are read.
+        -- the others out of the plan. Runs are sorted before their buckets are read, so that
+        -- LIMIT saves reading the buckets of the remaining runs.
         RETURN QUERY EXECUTE format('SELECT %1$L::date, c.run, bit_or(c.common) FROM (SELECT s.run, CASE '
             'WHEN cardinality($1) > 1 THEN coalesce((SELECT bit_and(s.buckets[array_position(s.words, x)]) '
             '    FROM unnest($1) AS x), -1) END AS common '

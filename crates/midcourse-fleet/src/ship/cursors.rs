@@ -75,7 +75,8 @@ impl Cursors {
         Ok(found.optional().map_err(StoreError::from)?)
     }
 
-    /// The positions of a store that another process may be shipping. Empty if it was not shipped.
+    /// Reads the positions without a lock, while another process may be shipping the store. Empty if the
+    /// store was never shipped to this place.
     pub(super) fn find_positions(
         data_dir: &DataDir,
         place: &str,

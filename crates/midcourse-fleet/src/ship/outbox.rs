@@ -121,7 +121,7 @@ impl Outbox {
             let from = ahead.get(&run_id).copied().or_else(|| cursors.position(&run_id));
             let from = from.unwrap_or_else(|| ChainPosition::start(&run_id));
             match self.store.chain_after(&run_id, &from, ChainLimit { entries, bytes }) {
-                // It has no records yet.
+                // A run without records is not shipped: the server refuses it.
                 Ok(part) if part.header.end() == ChainPosition::start(&run_id) => {}
                 Ok(part) if !read.batch.has_room_for(&from, &part.header) => {
                     self.waiting.push_front(run_id);

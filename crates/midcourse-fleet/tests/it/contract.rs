@@ -241,7 +241,7 @@ fn words_that_no_record_or_call_has_together_find_no_run() {
         let Event { run, source, at, .. } = message("run", 69);
         Event::new(run, source, at, payload)
     };
-    // The second and the last of them are in one bucket: 64 records apart.
+    // The messages 4 and 68 are 64 records apart, and so in the same bucket.
     (3..69).for_each(|n| drop(store.append(message("run", n)).unwrap()));
     let start = TrajectoryPayload::ToolStarted {
         tool_call_id: "call".into(),

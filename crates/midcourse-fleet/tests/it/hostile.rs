@@ -184,7 +184,7 @@ fn records_that_a_hostile_writer_ships_harm_only_their_run() {
         }
     }
     println!("{taken} of {n} were taken");
-    // Two records of one fact, which no store has.
+    // Two records with the same fact key. A store never has these.
     let words = words(&["message", "of", "honest", "0"]);
     let twice = Staged { seqs: vec![], words, ..Staged::new("twice", 0, 2) };
     let start = "'{\"kind\":\"tool_started\",\"x\":\"message of honest 0\"}'";

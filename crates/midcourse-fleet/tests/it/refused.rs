@@ -10,7 +10,8 @@ fn the_date_style_of_a_writer_changes_no_partition() {
     let mut writer = fleet.client("writer");
     writer.batch_execute("SET datestyle = 'German, MDY'").unwrap();
     writer.query("SELECT midcourse.ship('p', 's')", &[]).unwrap();
-    // The fourth of a month is another day where the month comes first.
+    // The session writes the day before the month and reads the month first, so the fourth of a month
+    // would become another day.
     let day = "date_trunc('month', now() AT TIME ZONE 'UTC' - interval '40 days')::date + 3";
     let ms = format!("SELECT (extract(epoch FROM {day}) * 1000)::bigint");
     let started = fleet.sql(&ms).parse().unwrap();
@@ -48,7 +49,8 @@ fn default_privileges_open_no_partition() {
     fleet.sql(&format!(
         "ALTER DEFAULT PRIVILEGES GRANT TRIGGER, SELECT, TRUNCATE ON TABLES TO {other}, PUBLIC"
     ));
-    // The staging tables of a session whose role could make triggers on them are refused.
+    // For PUBLIC they are taken back: the server refuses staging tables on which the writer may create
+    // triggers.
     fleet.sql("ALTER DEFAULT PRIVILEGES REVOKE ALL ON TABLES FROM PUBLIC");
     let mut writer = fleet.client("writer");
     writer.query("SELECT midcourse.ship('p', 's')", &[]).unwrap();
@@ -82,7 +84,8 @@ fn what_readers_could_not_bear_is_refused() {
         let error = ship_one(&mut writer, &Staged { header, ..Staged::new("run", 0, 1) });
         assert!(error.is_err_and(|error| error.contains("header of run")), "{fields}");
     }
-    // One stored text of 60 MB that a record has ten times; twice at one place; and one that is not staged.
+    // A record has a text of 60 MB ten times; it has the text ten times at one place; and it has a text
+    // that was not staged.
     let text = zstd::bulk::compress(&vec![b'0'; 60_000_000], 1).unwrap();
     let text: String = text.iter().map(|byte| format!("{byte:02x}")).collect();
     let key = format!("sha256(int8send(60000000) || '\\x{text}'::bytea)");

@@ -23,7 +23,7 @@ pub(super) trait RunSource {
     /// top-level run and its descendants).
     fn runs_before(&self, moment: Timestamp) -> Result<Vec<RunId>>;
 
-    /// Why a run cannot be archived although it is whole; `None` if it can.
+    /// Why an undamaged run cannot be archived; `None` if it can.
     fn obstacle(&self, run_id: &RunId) -> Option<&'static str>;
 
     /// The present header of a run.

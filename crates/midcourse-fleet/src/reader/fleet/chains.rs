@@ -135,7 +135,7 @@ fn places(
          ORDER BY array_position($2, run_id)",
         &[&project, &ids],
     )?;
-    // Whoever asks for one of them alone is told why a header cannot be read.
+    // Runs whose headers cannot be read are left out. `family` reports the error of such a run.
     let place = |row: &postgres::Row| {
         let run = read_run(row, 2).ok()?;
         Some((RunPlace { run: row.get(0), day: row.get(1) }, run))

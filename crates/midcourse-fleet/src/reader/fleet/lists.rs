@@ -68,8 +68,8 @@ pub(super) fn condition(alias: &str) -> String {
     )
 }
 
-/// The condition of a run at level 0. With `OFFSET 0` the parent is looked up in the index on ids; without,
-/// the server would read all runs, or all of a host, because it does not know how many a condition leaves.
+/// The condition of a run at level 0: it has no parent in the list. `OFFSET 0` makes the server look up the
+/// parent in the index on ids. Otherwise it would read all runs, or all runs of a host, for each child run.
 fn top_condition() -> String {
     format!(
         "{} AND (r.parent_run_id IS NULL OR NOT EXISTS (SELECT FROM (SELECT * FROM midcourse.runs AS it \

@@ -12,45 +12,46 @@ use crate::error::FleetError;
 use crate::reader::rows::{Bodies, RECORD_COLUMNS, keys, record};
 use crate::words::{Buckets, Candidates, Words};
 
-/// How many runs are looked up at once, at most.
+/// The largest number of runs that are looked up at once.
 const MAX_PAGE: usize = 200;
 
 /// About how many records are read together to see whether they have all the words.
 const MAX_RECORDS: u64 = 5_000;
 
-/// The most rows that are read for them. The bucket of a record is what its writer says, so there may be
-/// more than expected.
+/// The largest number of rows that one query returns. A writer chooses the buckets of its records, so a
+/// bucket may have more records than expected.
 const MAX_ROWS: usize = 20_000;
 
-/// A run with the words in more common buckets than this is not looked at more closely: one of its
-/// entries most likely has them all.
+/// The records of a run are not checked if the words have more buckets than this in common: one of its
+/// entries most likely has all the words.
 const MAX_BUCKETS: u32 = 8;
 
-/// A run that has all the words, though not always in one record or call.
+/// A run that has all the words, but perhaps in different records and calls.
 struct Found {
     run_id: RunId,
     run: i64,
     /// As the server writes a date.
     day: String,
-    /// The buckets of its records that may have all the words.
+    /// The buckets that all the words have in common. Only records in these can have all the words.
     buckets: Buckets,
     records: u64,
 }
 
 impl Found {
-    /// About how many records are in the buckets.
+    /// About how many of its records are in the buckets.
     fn records_in_buckets(&self) -> u64 {
         let share = u64::from(self.buckets.count_ones()).saturating_mul(self.records);
         share.div_ceil(u64::from(Buckets::BITS))
     }
 
-    /// Whether so few records are in the buckets that reading them is worth it.
+    /// Whether the buckets have so few records that reading them is worth it.
     fn has_few_candidates(&self) -> bool {
         self.buckets.count_ones() <= MAX_BUCKETS && self.records_in_buckets() <= MAX_RECORDS
     }
 }
 
-/// Up to `count` runs that may contain all the words, those that started last first, after this one.
+/// Up to `count` runs that may contain all the words, from the latest day to the oldest. `after` is the last
+/// run of the page before.
 pub(super) fn runs_with_words(
     reader: &mut FleetReader,
     words: &str,
@@ -69,7 +70,7 @@ pub(super) fn runs_with_words(
         before = (Some(row.try_get(0)?), row.try_get(1)?);
     }
     let mut found = Vec::new();
-    // Twice as many each time: a rare word has few runs, and a frequent one enough in the first ones.
+    // Pages grow, because many runs are dropped if their words are rarely in one record.
     let mut page = count.clamp(1, MAX_PAGE);
     while found.len() < count && !wanted.is_empty() {
         let rows = reader.snapshot(|transaction, project| {
@@ -119,7 +120,7 @@ fn filtered(
             run_id: RunId::from(passed.try_get::<_, String>(1)?),
             run,
             day: row.try_get(0)?,
-            // None are known for a single word: every record may have it.
+            // The server returns no buckets for a single word: every record may have it.
             buckets: row.try_get::<_, Option<i64>>(2)?.unwrap_or(-1).cast_unsigned(),
             records: passed.try_get::<_, i64>(2)?.unsigned_abs(),
         });
@@ -177,13 +178,14 @@ fn candidates(
         ));
         parameters.extend([numbers as &(dyn ToSql + Sync), buckets]);
     }
-    // Not in the transaction that has read the words: whoever drops a day locks them after the records.
+    // A transaction of its own, because the one before has read the table `words`: tables are locked in
+    // the order of `make_day`, where `records` comes first.
     let (rows, texts) = reader.snapshot(|transaction, project| {
         let limited = format!("{} LIMIT {MAX_ROWS}", queries.join(" UNION ALL "));
         let rows = transaction.query(&limited, &parameters)?;
         let mut texts: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();
         for row in &rows {
-            // Of a record that cannot be read, the run is taken.
+            // If the keys cannot be read, `may_match` keeps the run.
             let keys = keys(row).unwrap_or_default();
             texts.entry(chains::date(row.try_get(16)?)).or_default().extend(keys);
         }
@@ -200,8 +202,8 @@ fn candidates(
     Ok(by_run.into_keys().collect())
 }
 
-/// Whether one of the records, or a call among them, may have all the words. What cannot be read is
-/// named by whoever reads the run.
+/// Whether one of the records, or a call among them, may have all the words. True if a record cannot be
+/// read: the search then reads the run and reports the error.
 fn may_match(rows: &[Row], texts: &Bodies, wanted: &[i32]) -> bool {
     let mut candidates = Candidates::new(wanted);
     for row in rows {

@@ -179,7 +179,8 @@ fn insert_report(connection: &Connection, run: i64, it: &ChainReport) -> Result<
     Ok(())
 }
 
-/// The error of an entry that no store has written: two records with one fact, for example.
+/// Turns a violated constraint into damage: a store never has two records with the same fact key, for
+/// example.
 fn copied(error: rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::ConstraintViolation) => StoreError::Damaged(error.to_string()),
